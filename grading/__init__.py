@@ -1,0 +1,1 @@
+"""Judgement: verdicts on claims, grades of answers."""

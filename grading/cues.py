@@ -1,0 +1,114 @@
+"""The cue words by which statements are told apart: ends of sentences, engines, negation, questions, what others say."""
+
+# The patterns are read over normalised text: lower case, half width, Simplified (see text.py). No pattern repeats over blanks without a bound.
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import re
+
+from inferproof.grading.text import CJK
+
+SENTENCE = re.compile(rf"(?:[^.。!！?？\n]|\.(?=[^\s{CJK}])|(?<=\be\.g)\.|(?<=\bi\.e)\.|(?<=\bvs)\.)+[.。!！?？\n]*")
+CLAUSE_END = re.compile(
+    r"[,，;；:：()（）]|—+|\s-+\s|"
+    r"(?=\s(?:but|while|whereas|however|although|though|because|so|since|then|which|instead|yet)\b)|"
+    r"(?=但是?|然而|不过|所以|因此|因为|然后|相反|反过来|其实|而(?!且|言|是|非|不是))"
+)
+ENGINE = re.compile(r"(?<![a-z])(?:(?P<vllm>v[ -]?llm)|(?P<sglang>sg[ -]?lang|sgl))(?![a-z])")
+CONTRAST_BEFORE = re.compile(
+    r"(?:unlike|than|compared (?:to|with)|in contrast to|as opposed to|不像|相比于?|不同于|区别于|比起?)\s*(?:in |the )?$"
+)
+CONTRAST_AFTER = re.compile(r"\s*(?:不同|不一样|相比|相反|那样|那种)")
+CONNECTED = re.compile(
+    r"[\s,、/&+]*(?:and|or|as well as|和|与|跟|及|以及|还是|vs\.?|versus)?[\s,、/&+]*(?:in|for|both|on|在)?\s*"
+)
+SWITCH = re.compile(r"\b(?:and|while|whereas|but|versus|vs)\b|而|和|但|,|，")
+BOTH = re.compile(
+    r"\bboth (?:engines?|frameworks?|systems?|of them|do|are|use|match|need|must|reuse|recompute|keep|have|still|can|run|share)\b|\bin both\b(?! cases)|\bneither (?:engine|of them|one)\b|\b(?:two|either) (?:engines?|frameworks?|systems?)\b|两者|两个(?:框架|引擎|系统)|两边|两家|二者"
+)
+FORMER = re.compile(r"\b(?:the )?former\b|前者")
+LATTER = re.compile(r"\b(?:the )?latter\b|后者")
+OTHER = re.compile(r"\bthe other (?:one|engine|framework)\b|另一个(?:框架|引擎)|另一边")
+
+TURN = re.compile(
+    r"\b(?:but|however|actually|in fact|in reality|in truth|really)\b|但|其实|实际上?|事实上|然而|不过|而是|正确的是"
+)
+TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
+REPORTED = re.compile(
+    r"\b(?:(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will )?(?:say|says|think|believe|assume|claim|tell you|answer)|"
+    r"(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
+    r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one) (?:might|may|would|could) (?:think|expect|assume|say)|naively|"
+    r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
+    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
+)
+REJECTED = re.compile(
+    r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|misleading|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
+    r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
+    r"\b(?:wrong|incorrect|mistake|mistaken|false) (?:to|that)\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
+    r"误区|误解|错误的|不对|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+)
+NOT_REJECTED = re.compile(r"\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错")
+REJECTS_AHEAD = re.compile(
+    r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|并不是说|误区|误解|我不认为|不能说|不能认为|不同意|不认同"
+)
+QUESTION = re.compile(
+    r"[?？]\s*$|(?:吗|么|呢)\s*[。.!！]?\s*$|\b(?:i do not know|i don't know|not sure|no idea|i wonder) (?:whether|if|how|why)\b|不知道是不是|不清楚是不是|不确定是不是"
+)
+PAST = re.compile(
+    r"\bv0\b|\b(?:in|from) the (?:original |20\d\d )?paper\b|\bpaper's\b|\bin the past\b|\bhistorically\b|\blong ago\b|论文里|过去"
+)
+INSTRUCTION = re.compile(
+    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give|award|ignore|disregard)s?\b|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
+)
+DISTINCTION = re.compile(
+    r"\bdistinguish|\bdifferent (?:things?|concepts?|from)\b|\bdifference between\b|区分|区别|两回事|三回事|不是一回事|三个概念|不同的?概念"
+)
+TAG_QUESTION = re.compile(r"(?:\b(?:right|ok|okay|correct)|对吧|是吧|对吗|对不对|好吧|对不)\s*[?？]+\s*$")
+
+NEGATION = re.compile(
+    r"(?P<exchange>\brather than\b|\binstead of\b|\bas opposed to\b|而不是|而非)|"
+    r"(?P<short>\bwithout\b|\bno(?! longer| matter| doubt| wonder)\b|\bnone\b)|"
+    r"(?P<full>\bnothing\b|\bnobody\b|\b(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|need|ai)n'?t\b|\bwon'?t\b|\bcan'?t\b|\bcannot\b|"
+    r"\bnot\b(?! (?:only|just|merely|simply)\b)|\bnever\b|\bno longer\b|\bneither\b|\bnor\b|\bhardly\b)|"
+    r"(?P<noun>没有?(?!问题|错)|(?<!毫)无(?!论|疑|关紧要|非|锁|效)|从未|尚未|并未|未能|从不)|"
+    r"(?P<chinese>(?<![差要得])不(?!同|变|断|过|管|论|只|仅|但|光|少|错|得不|可避免|可变|足|够|止|久|如|妨|连续|对齐|满|完整|等式|一致|匹配|然|均|平衡)|难以|并非|别(?=把|以为))"
+)
+SCOPE_END = re.compile(
+    r"[.。;；:：!！?？\n()，]|,(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
+    r"\b(?:but|so that|because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|so|then|the|therefore|instead)\b|"
+    r"而(?!且)|但|才|就(?!地)|则|所以|因此|因为|只(?:是|会|能|需|有)|时(?!间|延|候|序|钟|刻|长|机)|时候|的话|仍|还|并且|而且|再(?!次)|又|靠|改"
+)
+SHORT_END = re.compile(r"(?:\W*\w+){6}|\b(?:means?|so|then|makes?|lets?)\b")
+PASSIVE = re.compile(
+    r"\s+(?:\w+ly )?(?:used|involved|needed|done|there|present|performed|supported|available|required|part of|touched|happening|reduced|removed|changed|eliminated|apply|applies|work|help|matter|count|protect it|protect them|prevent it|prevent that|prevent this|stop it|stop that)\b|(?<=不)了|"
+    r"(?:会)?(?:发生|存在|成立|用到|使用|涉及|出现|参与|必要|起作用|管用|适用|生效|有用)(?=\s*(?:[，。,.;；!！\n]|$))"
+)
+
+REJECTS_BACK = re.compile(
+    r"\s*(?:but )?(?:this|that|it|which)(?:'s| is| sounds)(?: \w+ly| just| simply| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|not (?:true|correct|right|the case))|"
+    r"\s*(?:但?是?)?(?:这|这个|那|这种|这样)(?:个|种)?(?:说法|想法|理解|观点|看法|话)?(?:其实)?(?:是|都是|就是)?(?:错|不对|不正确|误区|误解|不成立|不准确)"
+)
+HEDGE = re.compile(
+    r"\b(?:maybe|perhaps|probably|possibly|might|i guess|i think|i believe|roughly|not sure|seems?|likely)\b|可能|大概|也许|应该是|好像|我猜|不确定|不太清楚|似乎|估计是|记得"
+)
+WORD = re.compile(r"[a-z0-9]+")
+CHINESE = re.compile(f"[{CJK}]")
+LIST_MARK = re.compile(r"[,，、;；|\n]+|\s[/•·]\s|\.(?=\s)|[。:：]")
+PREDICATE = re.compile(
+    r"\b(?:is|are|was|were|be|been|am|do|does|did|has|have|had|can|could|will|would|shall|should|must|may|might|cannot|\w+n't|needs?|gets?|makes?|takes?|keeps?|gives?|runs?|goes|"
+    r"uses?|starts?|becomes?|means?|lets?|allows?|comes?|shows?|leaves?|sends?|adds?|holds?|looks?|finds?|hits|matche[sd]|reuses?|because|so|when|if|until|then|never|not|still|instead|"
+    r"always|only|costs?|saves?|grows?|drops?|rises?|stays?|waits?|happens?|it's|that's|they're|we|i|it|they)\b|"
+    r"->|=>|→|=|≈|[<>]|"
+    r"[会是把被让仍还就才都也没]|只(?!读)|不(?!可变)|(?<![重主需])要(?!点|素)|需要|必须|(?<![性可功智])能|可以|先|再|因为|所以|导致|按(?!钮)|给|使(?!用)|比(?!例)|由|从|(?<![引利占复使公共通])用|靠|沿|在(?!飞|途|线)|变"
+)
+SMALL_WORD = re.compile(
+    r"\b(?:a|an|the|with|by|from|into|to|of|for|at|per|its?|their|this|that|which|than|while|each|every|all|no|after|before|without|instead)\b"
+)
+NOTE_VERB = re.compile(
+    r"[a-z]{2,}(?:ed|es|ing)\b|重算|重新|复用|释放|跳过|命中|共享|匹配|提交|排序|等待|丢弃|增|升|降|减|换|省|选|分配|摊薄|覆盖|复制|验证|接受|优先|回到|放回|保护|锁住|驱逐|补"
+)
+KEYWORD_HEADING = re.compile(
+    r"\s*(?:(?:my )?(?:key ?words?|key terms?|topics?|buzzwords?|terms)\b|i (?:know|mention|am familiar with)\b|(?:it|this|the answer|everything)(?: is|'s)? (?:all )?(?:about|involves?|covers?|includes?)\b|关键词|关键字|术语|知识点|我知道|涉及|提到|了解)[^,，、:：]{0,20}[:：]?"
+)
+WORD_OR_TWO = re.compile(f"[a-z0-9_]+|[{CJK}]{{1,2}}")

@@ -1,0 +1,124 @@
+"""The offline grader: an answer in, awards and findings out. A function of values: no network, no clock, no chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inferproof.grading.findings import check_claims, check_misconceptions
+from inferproof.grading.reading import Reading, readings
+from inferproof.grading.result import Finding, Grade, PointGrade
+from inferproof.grading.statements import ENGINES
+from inferproof.grading.text import bare
+from inferproof.questions.card import Card, Idea, Language, RubricPoint
+from inferproof.runners.evidence import Evidence
+
+_SHORTEST_PASTE = 12
+"""Letters from which on a statement that stands in the rubric is taken as copied from there."""
+_WHY = {
+    "en": {
+        "full": "States all that is asked: {stated}.",
+        "half": "States {stated}; not {missing}.",
+        "none": "Nothing in the answer states it.",
+        "against": "The answer says what speaks against it: “{span}”.",
+        "wrong number": "States it with a number that the measurement contradicts: “{span}”.",
+    },
+    "zh": {
+        "full": "要点都讲到了：{stated}。",
+        "half": "讲到了 {stated}；没有讲到 {missing}。",
+        "none": "回答里没有讲到这一点。",
+        "against": "回答里有与之矛盾的说法：“{span}”。",
+        "wrong number": "讲到了，但数字与实测矛盾：“{span}”。",
+    },
+}
+
+
+def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Sequence[Evidence]]) -> Grade:
+    """Grade an answer.
+
+    language  of the explanations; the answer itself may be in either language or both.
+    evidence  claim id -> newest settled records, one per build.
+    """
+    criteria = [bare(text) for point in card.rubric for text in (point.criterion.en, point.criterion.zh)]
+    read = [r for r in readings(answer, _engines_of(card)) if not _is_pasted(r, criteria)]
+    misconceptions = check_misconceptions(card, read, language, evidence)
+    wrong = {f.span for f in misconceptions}
+    findings = (*misconceptions, *check_claims(card, [r for r in read if r.span not in wrong], language, evidence))
+    points = tuple(_point(card, point, read, findings, language) for point in card.rubric)
+    total = sum(p.points for p in points)
+    earned = sum(p.award * p.points for p in points)
+    return Grade(
+        card=card.id,
+        language=language,
+        score=round(10 * earned / total, 2) if total else 0.0,
+        points=points,
+        findings=findings,
+        followup=_followup(card, points),
+    )
+
+
+def _is_pasted(reading: Reading, criteria: Sequence[str]) -> bool:
+    """Whether the statement is the rubric given back, word for word."""
+    said = bare(reading.span)
+    return len(said) >= _SHORTEST_PASTE and any(said in criterion for criterion in criteria)
+
+
+def _engines_of(card: Card) -> frozenset[str]:
+    """The engine that the question is about, where it names exactly one."""
+    asked = f"{card.title.en} {card.question.en}".lower()
+    named = frozenset(engine for engine in ENGINES if engine in asked)
+    return named if len(named) == 1 else frozenset()
+
+
+def _point(
+    card: Card, point: RubricPoint, read: Sequence[Reading], findings: Sequence[Finding], language: Language
+) -> PointGrade:
+    earning: dict[str, Reading] = {}
+    for idea in point.evidence_of.ideas:
+        if (by := next((r for r in read if states(r, idea)), None)) is not None:
+            earning[idea.id] = by
+    missing = tuple(idea.id for idea in point.evidence_of.ideas if idea.id not in earning)
+    full = point.evidence_of.full or len(point.evidence_of.ideas)
+    award = 1.0 if len(earning) >= full else 0.5 if 2 * len(earning) >= full else 0.0
+    why = "none" if award == 0 else "full" if award == 1 else "half"
+    span = " … ".join(dict.fromkeys(r.span for r in earning.values())) if award else None
+    if (against := _against(card, point, findings)) is not None:
+        award, why, span = 0.0, "against", against.span
+    elif award and (wrong := _wrong_number(point, findings)) is not None:
+        award, why, span = 0.5, "wrong number", wrong.span
+    return PointGrade(
+        point=point.id,
+        points=point.points,
+        award=award,
+        span=None if why == "against" else span,
+        why=_WHY[language][why].format(stated=", ".join(earning), missing=", ".join(missing), span=span),
+        missing=missing if award < 1 else (),
+    )
+
+
+def states(reading: Reading, idea: Idea) -> bool:
+    """Whether the statement states the idea: asserted, about its engine, its concepts related (or denied)."""
+    return reading.speaks_of(idea.about) and any(
+        reading.states(alternative, denied=idea.denied) for alternative in idea.states
+    )
+
+
+def _against(card: Card, point: RubricPoint, findings: Sequence[Finding]) -> Finding | None:
+    """A misconception in the answer that is refuted by a claim this point rests on."""
+    refuted_by = {m.id: m.refuted_by for m in card.misconceptions}
+    return next(
+        (f for f in findings if f.misconception and not set(refuted_by[f.misconception]).isdisjoint(point.claims)), None
+    )
+
+
+def _wrong_number(point: RubricPoint, findings: Sequence[Finding]) -> Finding | None:
+    return next(
+        (f for f in findings if f.verdict == "contradicted" and f.misconception is None and f.claim in point.claims),
+        None,
+    )
+
+
+def _followup(card: Card, points: Sequence[PointGrade]) -> str | None:
+    """The first follow-up that presses on a point not fully awarded, else the first."""
+    weak = {p.point for p in points if p.award < 1}
+    pressing = [f.id for f in card.followups if not weak.isdisjoint(f.after)]
+    return next(iter(pressing or [f.id for f in card.followups]), None)

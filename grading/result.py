@@ -1,0 +1,61 @@
+"""What grading an answer gives: awards with the words that earned them, and findings against the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointGrade:
+    """One rubric point of one answer."""
+
+    point: str
+    points: int
+    award: float
+    """0, 0.5 or 1; the score counts `award * points`."""
+    span: str | None
+    """The words of the answer that earned it."""
+    why: str
+    """One sentence, in the answer's language."""
+    missing: tuple[str, ...]
+    """Ids of the ideas that would earn the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A statement of the answer held against the evidence."""
+
+    span: str
+    verdict: Literal["supported", "contradicted", "not checked"]
+    claim: str | None
+    misconception: str | None
+    stated: Any
+    """The number in the answer, where the finding is about a number."""
+    observed: Any
+    """The measured value."""
+    build: str | None
+    evidence: str | None
+    rerun: str
+    """The command that measures it again."""
+    instead: str
+    """What is true instead, in the answer's language; empty where the statement is supported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grade:
+    """The whole verdict on an answer."""
+
+    card: str
+    language: str
+    score: float
+    """0 to 10."""
+    points: tuple[PointGrade, ...]
+    findings: tuple[Finding, ...]
+    followup: str | None
+    """Id of the follow-up question that presses where the answer was weakest."""
+
+    @property
+    def contradicted(self) -> tuple[Finding, ...]:
+        """The findings that the evidence speaks against."""
+        return tuple(f for f in self.findings if f.verdict == "contradicted")

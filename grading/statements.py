@@ -1,0 +1,239 @@
+"""Statements: what an answer asserts, about which engine, and what in it is denied.
+
+An answer is cut into sentences, sentences into clauses, and neighbouring clauses that speak of the same engine in the
+same stance are one statement again. Only cue words decide (see cues.py); nothing here knows a card.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+from inferproof.grading import cues
+from inferproof.grading.text import Text
+
+Stance = Literal["asserted", "asked", "reported", "rejected"]
+"""asked: a question or an instruction; reported: what others say, or once was; rejected: said to be wrong."""
+ENGINES = ("vllm", "sglang")
+BOTH = frozenset(ENGINES)
+LONGEST = 90
+"""Words of one statement; unpunctuated speech is cut there (a Chinese character counts as half a word)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Denial:
+    """A negation: its cue word, and what it denies, both as [start, end) of the normalised text."""
+
+    cue: tuple[int, int]
+    scope: tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One statement, at [start, end) of the normalised text."""
+
+    start: int
+    end: int
+    engines: frozenset[str]
+    """The engines it speaks about; empty where none has been named so far."""
+    named: bool
+    """Whether the engine is named in its sentence rather than carried over."""
+    stance: Stance
+    hedged: bool
+    denials: tuple[Denial, ...]
+
+
+@dataclass
+class _Clause:
+    start: int
+    end: int
+    stance: Stance = "asserted"
+    engines: frozenset[str] | None = None
+    """None until `_Speaking` assigned it, or where the clause names none."""
+    named: bool = False
+
+
+def statements(text: Text, about: frozenset[str] = frozenset()) -> list[Statement]:
+    """The statements of a text, in order.
+
+    about  the engines that are spoken of before any is named (those of the question).
+    """
+    plain, speaking, sentences = text.plain, _Speaking(about), list[list[_Clause]]()
+    for match in cues.SENTENCE.finditer(plain):
+        clauses = list(_clauses(plain, match.start(), match.end()))
+        _take_stances(plain, clauses)
+        if sentences and cues.REJECTS_BACK.match(match.group()):
+            for clause in sentences[-1]:
+                clause.stance = "rejected"
+        elif sentences and cues.TURNS_BACK.match(match.group()):
+            for clause in sentences[-1]:
+                clause.stance = "rejected" if clause.stance == "reported" else clause.stance
+        speaking.assign(plain, clauses)
+        sentences.append(clauses)
+    denials = list(_denials(plain))
+    return [statement for clauses in sentences for statement in _merged(plain, clauses, denials)]
+
+
+def _clauses(plain: str, start: int, end: int) -> Iterator[_Clause]:
+    """The sentence's clauses: cut at commas and conjunctions, and where it turns from one engine to the other."""
+    cuts = {start, end}
+    cuts.update(m.end() for m in cues.CLAUSE_END.finditer(plain, start, end))
+    mentions = [m for m in cues.ENGINE.finditer(plain, start, end) if not _contrasted(plain, m)]
+    for one, other in pairwise(mentions):
+        if one.lastgroup != other.lastgroup and not cues.CONNECTED.fullmatch(plain, one.end(), other.start()):
+            switches = list(cues.SWITCH.finditer(plain, one.end(), other.start()))
+            cuts.add(switches[-1].start() if switches else other.start())
+    edges = sorted(cuts)
+    return (_Clause(a, b) for a, b in pairwise(edges))
+
+
+def _contrasted(plain: str, engine: re.Match[str]) -> bool:
+    """Whether the engine is only named to compare with ("unlike vLLM")."""
+    return bool(
+        cues.CONTRAST_BEFORE.search(plain, max(0, engine.start() - 24), engine.start())
+        or cues.CONTRAST_AFTER.match(plain, engine.end())
+    )
+
+
+def _take_stances(plain: str, clauses: list[_Clause]) -> None:
+    """Set the stance of each clause of one sentence."""
+    start, end = clauses[0].start, clauses[-1].end
+    asks = cues.QUESTION.search(plain, start, end) and not cues.TAG_QUESTION.search(plain, start, end)
+    if asks or cues.INSTRUCTION.match(plain, start, end):
+        for clause in clauses:
+            clause.stance = "asked"
+        return
+    stance: Stance = "asserted"
+    since = 0  # first clause after the last turn ("but", "actually")
+    for i, clause in enumerate(clauses):
+        if (
+            (turn := cues.TURN.search(plain, clause.start, clause.end))
+            and turn.start() - clause.start < 12
+            and i > since
+        ):
+            if stance == "reported":  # "people say A, but B": the turn speaks against A
+                for said in clauses[since:i]:
+                    said.stance = "rejected"
+            stance, since = "asserted", i
+        if cues.REPORTED.search(plain, clause.start, clause.end):
+            stance = "reported"
+        if cues.PAST.search(plain, clause.start, clause.end):
+            for said in clauses[since:i]:
+                said.stance = "reported"
+            stance = "reported"
+        rejection = cues.REJECTED.search(plain, clause.start, clause.end)
+        if rejection and not cues.NOT_REJECTED.search(plain, clause.start, clause.end):
+            for said in clauses[since : i + 1]:
+                said.stance = "rejected"
+            stance = "rejected" if cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end) else stance
+            if stance == "asserted":
+                since = i + 1
+            if clause.stance == "rejected":
+                continue
+        clause.stance = stance
+
+
+@dataclass
+class _Speaking:
+    """Which engine is being spoken of, carried from clause to clause."""
+
+    current: frozenset[str]
+    order: list[str] = field(default_factory=list)
+    """Engines in the order in which they were last named: the former and the latter."""
+
+    def assign(self, plain: str, clauses: list[_Clause]) -> None:
+        """Set the engines of each clause of one sentence."""
+        named = [self._named(plain, clause) for clause in clauses]
+        first = next((engines for engines in named if engines), None)
+        if first is not None:
+            self.current = first  # clauses before the name speak of it too: "since blocks are whole, vLLM ..."
+        for clause, engines in zip(clauses, named, strict=True):
+            self.current = engines or self.current
+            clause.engines, clause.named = self.current, first is not None
+
+    def _named(self, plain: str, clause: _Clause) -> frozenset[str] | None:
+        found: set[str] = set()
+        for mention in cues.ENGINE.finditer(plain, clause.start, clause.end):
+            engine = str(mention.lastgroup)
+            self.order = [e for e in self.order if e != engine] + [engine]
+            if not _contrasted(plain, mention):
+                found.add(engine)
+        if cues.BOTH.search(plain, clause.start, clause.end):
+            found |= BOTH
+        if len(self.order) == 2 and not found:
+            if cues.FORMER.search(plain, clause.start, clause.end):
+                found.add(self.order[0])
+            elif cues.LATTER.search(plain, clause.start, clause.end):
+                found.add(self.order[1])
+        if len(self.current) == 1 and not found and cues.OTHER.search(plain, clause.start, clause.end):
+            found |= BOTH - self.current
+        return frozenset(found) or None
+
+
+def _merged(plain: str, clauses: list[_Clause], denials: Iterable[Denial]) -> Iterator[Statement]:
+    """One statement for each run of clauses of equal engine and stance."""
+    run: list[_Clause] = []
+    words = 0.0
+    for clause in clauses:
+        words += _words(plain[clause.start : clause.end])
+        if run and ((clause.engines, clause.stance) != (run[0].engines, run[0].stance) or words > LONGEST):
+            yield _statement(plain, run, denials)
+            run, words = [], _words(plain[clause.start : clause.end])
+        run.append(clause)
+    yield _statement(plain, run, denials)
+
+
+def _statement(plain: str, run: list[_Clause], denials: Iterable[Denial]) -> Statement:
+    start, end = run[0].start, run[-1].end
+    return Statement(
+        start=start,
+        end=end,
+        engines=run[0].engines or frozenset(),
+        named=run[0].named,
+        stance=run[0].stance,
+        hedged=bool(cues.HEDGE.search(plain, start, end)),
+        denials=tuple(d for d in denials if d.scope[0] < end and d.scope[1] > start),
+    )
+
+
+def _words(plain: str) -> float:
+    return len(cues.WORD.findall(plain)) + 0.5 * len(cues.CHINESE.findall(plain))
+
+
+def _denials(plain: str) -> Iterator[Denial]:
+    """Every negation of the text with its scope."""
+    for cue in cues.NEGATION.finditer(plain):
+        if (
+            cue.lastgroup == "chinese"
+            and cue.start() > 0
+            and plain[cue.start() - 1] == plain[cue.end() : cue.end() + 1]
+        ):
+            continue  # 是不是, 会不会
+        if passive := cues.PASSIVE.match(plain, cue.end()):
+            yield Denial(cue=cue.span(), scope=(_clause_start(plain, cue.start()), passive.end()))
+            continue
+        end = next((m.start() for m in cues.SCOPE_END.finditer(plain, cue.end()) if m.start() > cue.end()), len(plain))
+        if cue.lastgroup == "short":
+            end = min(
+                end,
+                next(
+                    (
+                        m.end() if m.end() > m.start() + 8 else m.start()
+                        for m in cues.SHORT_END.finditer(plain, cue.end())
+                    ),
+                    end,
+                ),
+            )
+        if cue.lastgroup == "noun" and (of := plain.find("的", cue.end(), end)) >= 0:
+            end = of  # 没有命中的部分要重算 denies the hit only
+        yield Denial(cue=cue.span(), scope=(cue.start(), end))
+
+
+def _clause_start(plain: str, position: int) -> int:
+    start = max(plain.rfind(mark, 0, position) for mark in ",，.。;；:：\n!?！？") + 1
+    if start > 1 and position - start < 6:  # "..., 这里都没有发生" speaks of the clause before
+        return _clause_start(plain, start - 1)
+    return start

@@ -1,0 +1,1 @@
+"""Probes: functions that drive a real engine and return what they observed. Standard library only."""

@@ -1,0 +1,129 @@
+"""SGLang's radix tree: what a lookup, a lock and an eviction do to it.
+
+Question
+    Does a running request's lock protect a part of the cached prefix, or the whole path to the root? What does
+    eviction take, and in what portions?
+Watched
+    SGLang's own `RadixCache` without memory pools (`create_simulated`): numbers of tokens per node, the evictable and
+    the protected size, and what is still found, after each step.
+Can mislead
+    Only the tree's bookkeeping runs. Whoever releases and refills KV slots in the engine is not here, and
+    the page size is 1: with larger pages every length is cut down to whole pages.
+Sources
+    SGLang 0.5.15.post1 and 0.5.16: `srt/mem_cache/radix_cache.py`, `srt/mem_cache/base_prefix_cache.py`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from inferproof.probes import sglang_engine
+from inferproof.probes.core import Observations, Run, probe
+
+_CACHE = "sglang.srt.mem_cache.radix_cache:RadixCache"
+
+
+@probe(
+    engine="sglang",
+    levels=("component",),
+    observes={
+        "looked_up_hit_tokens": "tokens of [1 2 3 4 99 98] found in a tree that holds 1..10",
+        "nodes_before_lookup": "tokens of each node before that lookup, ascending",
+        "nodes_after_lookup": "tokens of each node after that lookup, ascending",
+        "insert_shared_tokens": "tokens of [1 2 3 4 50 51] that the tree already held when it was inserted",
+        "nodes_after_insert": "tokens of each node after that insertion, ascending",
+        "total_tokens": "tokens in the tree after that insertion",
+        "evictable_tokens_locked": "tokens that may be evicted while [1 2 3 4 50 51] is locked (not with lock=false)",
+        "protected_tokens_locked": "tokens that must stay at that time",
+        "evicted_tokens_locked": "tokens given up at that time when 100 are asked for",
+        "path_hit_tokens": "tokens of [1 2 3 4 50 51] found after that eviction",
+        "evictable_tokens_unlocked": "tokens that may be evicted once the lock is gone",
+        "evicted_tokens_of_one": "tokens given up when a single one is asked for, after the lock is gone",
+        "tokens_left": "tokens in the tree at the end",
+    },
+    covers=(
+        f"{_CACHE}.match_prefix",
+        f"{_CACHE}.insert",
+        f"{_CACHE}.inc_lock_ref",
+        f"{_CACHE}.dec_lock_ref",
+        f"{_CACHE}.evict",
+        f"{_CACHE}._split_node",
+    ),
+)
+def sglang_lock_and_split(run: Run, *, lock: bool = True) -> Observations:
+    """Look up, insert, lock, evict and unlock in a small tree, and watch its nodes."""
+    sglang_engine.prepare()
+    run.modifications.append("The tree stands alone (create_simulated): freed KV slots go to a stand-in.")
+    tree = _Tree()
+    seen: Observations = {}
+    tree.insert(range(1, 11))
+    seen["nodes_before_lookup"] = tree.nodes()
+    seen["looked_up_hit_tokens"] = tree.hit([1, 2, 3, 4, 99, 98])
+    seen["nodes_after_lookup"] = tree.nodes()
+    path = [1, 2, 3, 4, 50, 51]
+    seen["insert_shared_tokens"] = tree.insert(path)
+    seen["nodes_after_insert"], seen["total_tokens"] = tree.nodes(), tree.cache.total_size()
+    leaf = tree.leaf(path)
+    if lock:
+        tree.cache.inc_lock_ref(leaf)
+    seen["evictable_tokens_locked"] = tree.cache.evictable_size()
+    seen["protected_tokens_locked"] = tree.cache.protected_size()
+    seen["evicted_tokens_locked"] = tree.evict(100)
+    seen["path_hit_tokens"] = tree.hit(path)
+    if lock:
+        tree.cache.dec_lock_ref(leaf)
+    seen["evictable_tokens_unlocked"] = tree.cache.evictable_size()
+    seen["evicted_tokens_of_one"] = tree.evict(1)
+    seen["tokens_left"] = tree.cache.total_size()
+    return seen
+
+
+class _Tree:
+    """A `RadixCache` of page size 1, spoken to in lists of token ids."""
+
+    def __init__(self) -> None:
+        from sglang.srt.mem_cache.radix_cache import RadixCache
+
+        slots = SimpleNamespace(device="cpu", free=lambda _: None)
+        self.cache: Any = RadixCache.create_simulated(mock_allocator=slots, page_size=1)
+
+    def insert(self, tokens: Sequence[int]) -> int:
+        import torch
+        from sglang.srt.mem_cache.base_prefix_cache import InsertParams
+
+        slots = torch.arange(len(tokens), dtype=torch.int64)
+        return int(self.cache.insert(InsertParams(key=_key(tokens), value=slots)).prefix_len)
+
+    def hit(self, tokens: Sequence[int]) -> int:
+        return len(self._match(tokens).device_indices)
+
+    def leaf(self, tokens: Sequence[int]) -> Any:
+        return self._match(tokens).last_device_node
+
+    def evict(self, tokens: int) -> int:
+        from sglang.srt.mem_cache.base_prefix_cache import EvictParams
+
+        return int(self.cache.evict(EvictParams(num_tokens=tokens)).num_tokens_evicted)
+
+    def nodes(self) -> list[int]:
+        """Tokens of each node, ascending; the empty root is left out."""
+        found, waiting = [], list(self.cache.root_node.children.values())
+        while waiting:
+            node = waiting.pop()
+            found.append(len(node.key))
+            waiting.extend(node.children.values())
+        return sorted(found)
+
+    def _match(self, tokens: Sequence[int]) -> Any:
+        from sglang.srt.mem_cache.base_prefix_cache import MatchPrefixParams
+
+        return self.cache.match_prefix(MatchPrefixParams(key=_key(tokens)))
+
+
+def _key(tokens: Sequence[int]) -> Any:
+    from sglang.srt.mem_cache.radix_cache import RadixKey
+
+    return RadixKey(array("q", tokens), None)

@@ -1,0 +1,1 @@
+"""The deck: what is asked and what is claimed. Imports nothing of ours."""

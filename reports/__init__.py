@@ -1,0 +1,1 @@
+"""Reports: text and pictures out of values."""

@@ -1,0 +1,269 @@
+"""What verify, drill, builds and doctor show at the terminal. Words carry the meaning; colour only repeats it.
+
+Every function returns a rich renderable that reads well at 80 columns. rich is imported when one is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Literal
+
+from inferproof.grading.result import Finding, Grade, PointGrade
+from inferproof.grading.verdict import Verdict, best_reach, of_claim, summary
+from inferproof.questions.card import Card, Language
+from inferproof.reports import values
+from inferproof.reports.words import say
+from inferproof.runners.builds import Bilingual, Build
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    from inferproof.runners import doctor
+
+_STYLES = {
+    "holds": "green", "contradicted": "bold red", "inconclusive": "yellow", "not run": "dim", "error": "bold magenta",
+    "ready": "green", "broken": "bold red", "not set up": "dim", "by hand": "dim",
+    "ok": "green", "warn": "yellow", "no": "bold red",
+}  # fmt: skip
+
+BuildState = Literal["ready", "not set up", "broken"]
+
+
+def claims_table(
+    verdicts: Sequence[Verdict], deck: Mapping[str, Card], language: Language, *, verbose: bool = False
+) -> Group:
+    """A card at a time, a line a claim; `verbose` adds the sentence and a line a build. Then the count of all."""
+    from rich.console import Group
+    from rich.text import Text
+
+    claims = values.by_claim(verdicts)
+    widths = _widths(claims, language)
+    parts: list[RenderableType] = []
+    for card in dict.fromkeys(card for card, _ in claims):
+        rows = {claim: of for (c, claim), of in claims.items() if c == card}
+        parts.append(Text.assemble((card, "bold"), "  ", deck[card].title.of(language)))
+        if verbose:
+            for claim, of in rows.items():
+                parts += _claim_in_full(claim, deck[card].claims[claim].says.of(language), of, language)
+        else:
+            parts += [_card_table(rows, language, widths), *_reasons(rows, language), Text()]
+    return Group(*parts, count_line(verdicts, language))
+
+
+def _widths(claims: Mapping[tuple[str, str], Sequence[Verdict]], language: Language) -> tuple[int, int, int]:
+    """Cells that the claim, verdict and reach columns need, the same for every card."""
+    from rich.cells import cell_len
+
+    ids = [cell_len(claim) for _, claim in claims]
+    words = [cell_len(say(language, of_claim(of))) for of in claims.values()]
+    reaches = [cell_len(_reach(language, best_reach(of))) for of in claims.values()]
+    headings = [cell_len(say(language, key)) for key in ("claim", "verdict", "reach")]
+    claim, verdict, reach = (max((heading, *of)) for heading, of in zip(headings, (ids, words, reaches), strict=True))
+    return min(claim, 30), verdict, reach
+
+
+def _card_table(rows: Mapping[str, Sequence[Verdict]], language: Language, widths: tuple[int, int, int]) -> Table:
+    table = _table(language, "claim", "verdict", "reach", "observed vs expected", "seconds")
+    for column, width in zip(table.columns, (*widths, None, 6), strict=True):
+        column.width = width
+    table.columns[4].justify = "right"
+    for claim, of in rows.items():
+        worst = of_claim(of)
+        shown = next((v for v in of if v.verdict == worst), of[0])
+        met = _text(values.filled(shown.expect, shown.observed) if shown.expect and shown.observed else "")
+        met.no_wrap, met.overflow = True, "ellipsis"  # the cell, not the column, which must be the one that shrinks
+        times = [v.seconds for v in of if v.seconds is not None]
+        seconds = f"{sum(times):.1f}" if times else ""
+        table.add_row(
+            _text("\n".join(wrap(claim, widths[0]))),
+            _word(language, worst),
+            _reach(language, best_reach(of)),
+            met,
+            seconds,
+        )
+    return table
+
+
+def _claim_in_full(claim: str, says: str, of: Sequence[Verdict], language: Language) -> list[RenderableType]:
+    from rich.text import Text
+
+    worst = of_claim(of)
+    lines: list[RenderableType] = [Text.assemble((claim, "bold"), "  ", _word(language, worst)), _indented(says, 2)]
+    if of[0].expect:
+        lines.append(_indented(say(language, "expected", expect=of[0].expect), 2))
+    for v in of:
+        seconds = "" if v.seconds is None else f"{v.seconds:.1f} s"
+        facts = (say(language, v.verdict), _reach(language, v.reach), v.level, seconds, values.short(v.evidence or ""))
+        head = f"{v.build or '-'}{say(language, 'colon')}{say(language, 'comma').join(filter(None, facts))}"
+        lines.append(_indented(head, 2, _STYLES[v.verdict]))
+        lines += [_indented(text, 6) for text in (values.observed(v.observed), v.reason) if text]
+    return [*lines, Text()]
+
+
+def _reasons(rows: Mapping[str, Sequence[Verdict]], language: Language) -> list[RenderableType]:
+    """Why claims do not hold: a line a reason, with the claims that share it."""
+    shared: dict[tuple[str, str], dict[str, None]] = {}
+    for claim, of in rows.items():
+        worst = of_claim(of)
+        for v in of:
+            if worst != "holds" and v.verdict == worst:
+                shared.setdefault((worst, _reason(v, language)), {})[claim] = None
+    lines: list[RenderableType] = []
+    for (verdict, reason), claims in shared.items():
+        which = ", ".join(claims) if len(claims) <= 4 else say(language, "many_claims", count=len(claims))
+        head = f"{say(language, verdict)} ({which}){say(language, 'colon')}"
+        lines.append(_indented(f"{head}{reason}", 2, _STYLES[verdict]))
+    return lines
+
+
+def _reason(v: Verdict, language: Language) -> str:
+    if v.verdict == "contradicted":
+        return say(language, "expected_observed", expect=v.expect, observed=values.observed(v.observed), build=v.build)
+    return v.reason
+
+
+def count_line(verdicts: Sequence[Verdict], language: Language) -> Text:
+    """How many claims, with which verdicts and reach, and how many rows were answered by kept evidence."""
+    counts = summary(verdicts)
+    comma = say(language, "comma")
+
+    def listed(of: Mapping[str, int]) -> str:
+        return comma.join(say(language, "count", count=n, word=say(language, word)) for word, n in of.items() if n)
+
+    parts = [say(language, "claims_count", claims=counts["claims"], parts=listed(counts["verdicts"]))]
+    if any(counts["reach"].values()):
+        parts.append(say(language, "reach") + say(language, "colon") + listed(counts["reach"]))
+    if counts["reused"]:
+        parts.append(say(language, "reused_count", count=counts["reused"], rows=counts["rows"]))
+    return _text("\n".join(parts))
+
+
+def grade_view(card: Card, grade: Grade, language: Language) -> Group:
+    """The score, each point with the words that earned it, what the engines contradict, and the next question."""
+    from rich.console import Group
+    from rich.panel import Panel
+
+    score = say(language, "score", score=f"{grade.score:.1f}")
+    parts: list[RenderableType] = [
+        Panel(_text(f"{score}\n{card.title.of(language)}", "bold"), title=card.id, title_align="left")
+    ]
+    criteria = {point.id: point.criterion.of(language) for point in card.rubric}
+    for point in grade.points:
+        parts += _point(point, criteria.get(point.point, ""), language)
+    for verdict in ("contradicted", "supported"):
+        found = [f for f in grade.findings if f.verdict == verdict]
+        if found:
+            parts.append(
+                _text(f"\n{say(language, f'{verdict}_title')}", "bold red" if verdict == "contradicted" else "bold")
+            )
+        for finding in found:
+            parts += _finding(finding, language)
+    for followup in card.followups:
+        if followup.id == grade.followup:
+            parts += [
+                _text(f"\n{say(language, 'next_question')}", "bold"),
+                _indented(followup.question.of(language), 2),
+            ]
+    return Group(*parts)
+
+
+def _point(point: PointGrade, criterion: str, language: Language) -> list[RenderableType]:
+    word = "full" if point.award >= 1 else "half" if point.award > 0 else "none"
+    earned = values.value(float(point.award * point.points))
+    style = {"full": "green", "half": "yellow", "none": "red"}[word]
+    lines: list[RenderableType] = [_text(f"{earned:>3} / {point.points}  {point.point} ({say(language, word)})", style)]
+    if point.span:
+        lines.append(_indented(say(language, "quote", text=point.span), 9))
+    if point.why and point.award < 1:
+        lines.append(_indented(point.why, 9))
+    if point.award < 1 and criterion:
+        lines.append(_indented(say(language, "full_point", text=criterion), 9))
+    return lines
+
+
+def _finding(finding: Finding, language: Language) -> list[RenderableType]:
+    lines: list[RenderableType] = [_indented(say(language, "quote", text=finding.span), 2)]
+    if finding.observed is not None:
+        seen = values.value(finding.observed)
+        said = {"stated": values.value(finding.stated)} if finding.stated is not None else {}
+        where = say(
+            language, "where_measured", build=finding.build or "-", evidence=values.short(finding.evidence or "-")
+        )
+        lines.append(
+            _indented(f"{say(language, 'stated_measured' if said else 'measured', observed=seen, **said)} ({where})", 4)
+        )
+    if finding.verdict == "contradicted":
+        if finding.instead:
+            lines.append(_indented(say(language, "instead", text=finding.instead), 4))
+        lines += [_indented(say(language, "measure_again"), 4), _text(_command(finding.rerun), "cyan")]
+    return lines
+
+
+def _command(command: str) -> str:
+    """A command that can be copied even where it takes two lines: not padded, since no space may follow a backslash."""
+    return "    " + " \\\n      ".join(wrap(command, 70, break_long_words=False, break_on_hyphens=False))
+
+
+def builds_table(builds: Iterable[Build], states: Mapping[str, BuildState], language: Language) -> Table:
+    """Each build: its version, the levels it can run, whether it is there, how it stands to the pinned commit.
+
+    states  build name -> "ready", "not set up" or "broken"; a build not in it is shown as not set up.
+    """
+    table = _table(language, "build", "version", "levels", "state", "stands")
+    table.columns[3].no_wrap = True
+    for build in builds:
+        stands = say(language, build.stands_to_pin.relation) if build.stands_to_pin else ""
+        state = _word(language, "by hand" if build.refusal else states.get(build.name, "not set up"))
+        table.add_row(_text(build.name), _text(build.version), ", ".join(build.levels), state, stands)
+    return table
+
+
+def doctor_table(findings: Iterable[doctor.Finding], language: Language) -> Table:
+    """Each thing looked at: how it stands, what was found, and the remedy below it where there is one."""
+    table = _table(language, "check", "state", "found")
+    table.columns[1].no_wrap = True
+    for finding in findings:
+        found = _text(_of(finding.message, language))
+        if finding.remedy:
+            found.append(f"\n{say(language, 'remedy', text=_of(finding.remedy, language))}", style="italic")
+        table.add_row(_text(finding.subject), _word(language, finding.status), found)
+    return table
+
+
+def _of(words: Bilingual, language: Language) -> str:
+    return words.zh if language == "zh" else words.en
+
+
+def _table(language: Language, *columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+    for column in columns:
+        table.add_column(say(language, column))
+    return table
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Text that is never read as console markup: answers and reasons may hold brackets."""
+    from rich.text import Text
+
+    return Text(text, style=style)
+
+
+def _indented(text: str, by: int, style: str = "") -> Padding:
+    from rich.padding import Padding
+
+    return Padding(_text(text, style), (0, 0, 0, by))
+
+
+def _word(language: Language, word: str) -> Text:
+    return _text(say(language, word), _STYLES[word])
+
+
+def _reach(language: Language, reach: str | None) -> str:
+    return say(language, reach) if reach else ""

@@ -1,0 +1,1 @@
+"""Where probes run, and the record of what they observed."""
