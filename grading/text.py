@@ -7,6 +7,7 @@ import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 
 LONGEST = 20_000
 """Characters of an answer that are read; nobody says more in an interview, and time stays bounded."""
@@ -42,8 +43,9 @@ def normalise(original: str) -> Text:
     """The text in one form: NFKC, Simplified, runs of blanks as one, control characters as blanks."""
     cased: list[str] = []
     origin: list[int] = []
+    wraps = _wraps(original[:LONGEST])
     for index, character in enumerate(original[:LONGEST]):
-        for c in _forms(character):
+        for c in _joint(cased) if index in wraps else _forms(character):
             if c in " \n" and cased and cased[-1] in " \n":
                 if c == "\n":
                     cased[-1] = c
@@ -55,6 +57,32 @@ def normalise(original: str) -> Text:
     if len(plain) != len(joined):  # a few letters have a longer lower case, and offsets must stay
         plain = "".join(lower if len(lower := c.lower()) == 1 else c for c in cased)
     return Text(plain, joined, tuple(origin), original)
+
+
+_WRAPPED_AT = 60
+"""Columns from which on a line that ends without punctuation was broken by an editor, not by its writer."""
+_GOES_ON = re.compile(rf"\s*(?!\d{{1,2}}[.)、])[a-z0-9(\"'`{CJK}]")
+"""How a line begins that continues a sentence: no capital, no bullet, no list number."""
+
+
+def _wraps(original: str) -> set[int]:
+    """Places of the line ends that an editor put into a sentence."""
+    found: set[int] = set()
+    lines = original.split("\n")
+    end = -1
+    for line, following in pairwise(lines):
+        end += len(line) + 1
+        kept = line.rstrip()
+        columns = len(kept) + len(_CJK_CHARACTER.findall(kept))
+        same_script = bool(_CJK_CHARACTER.match(kept[-1:])) == bool(_CJK_CHARACTER.match(following.lstrip()[:1]))
+        if columns >= _WRAPPED_AT and kept[-1] not in ".!?:;。！？：；" and same_script and _GOES_ON.match(following):
+            found.add(end)
+    return found
+
+
+def _joint(before: list[str]) -> str:
+    """What stands for a wrapped line's end: nothing after Chinese, which has no blanks between words."""
+    return "" if before and _CJK_CHARACTER.match(before[-1]) else " "
 
 
 @lru_cache(maxsize=1024)

@@ -87,7 +87,8 @@ def plan(
 ) -> Plan:
     """Which task each claim needs on each build.
 
-    builds  names of the builds to use; none: every build that is a default one.
+    builds  names of the builds to use; none: the default ones, and for a claim that no default build can answer
+            (its `versions`, a level) whatever other build can.
     level   run at this level only; None: at the highest that probe and build share.
     params  probe parameters that replace the claims' own (an answer's 1040-token prompt).
     """
@@ -96,10 +97,12 @@ def plan(
             raise unknown("build", name, list(site.builds))
     if level is not None and level not in LEVELS:
         raise unknown("level", level, LEVELS)
-    chosen = [b for b in site.builds.values() if (b.name in builds if builds else b.default)]
+    named = [b for b in site.builds.values() if b.name in builds]
+    usual = [b for b in site.builds.values() if b.default]
+    others = [b for b in site.builds.values() if not b.default and b.refusal is None]
     made = Plan()
     for card, claim_id in claims:
-        _plan_claim(made, card, claim_id, chosen, site, level, language, params or {})
+        _plan_claim(made, card, claim_id, [named] if builds else [usual, others], site, level, language, params or {})
     return made
 
 
@@ -107,12 +110,13 @@ def _plan_claim(
     made: Plan,
     card: Card,
     claim_id: str,
-    chosen: Sequence[Build],
+    offers: Sequence[Sequence[Build]],
     site: Site,
     level: str | None,
     language: Language,
     params: Mapping[str, Any],
 ) -> None:
+    """Plan the claim on every build of the first of the `offers` in which any can answer it."""
     claim = card.claims[claim_id]
     if claim.kind == "judgement":
         made.not_run.append(not_run(card, claim_id, None, claim.reason.of(language) if claim.reason else ""))
@@ -124,9 +128,12 @@ def _plan_claim(
         return
     probe = find_probe(claim.probe, claim.engine)
     resolved = probe.resolve({**claim.probe_params, **params})
-    fit = [(b, at) for b in chosen if (at := _level(claim, probe, b, level)) and _speaks_of(claim, b)]
+    fits = (
+        [(b, at) for b in offer if (at := _level(claim, probe, b, level)) and _speaks_of(claim, b)] for offer in offers
+    )
+    fit = next(filter(None, fits), [])
     if not fit:
-        made.not_run.append(not_run(card, claim_id, None, _why_no_build(claim, probe, chosen, level)))
+        made.not_run.append(not_run(card, claim_id, None, _why_no_build(claim, probe, offers[0], level)))
     for build, at in fit:
         if build.name in site.missing:
             made.not_run.append(not_run(card, claim_id, build.name, site.missing[build.name]))
@@ -178,7 +185,7 @@ def _why_no_build(claim: Claim, probe: Probe, chosen: Sequence[Build], level: st
 def carry_out(
     made: Plan, site: Site, ledger: Ledger, *, rerun: bool = False, listen: Listener = silent
 ) -> Iterator[list[Verdict]]:
-    """Run what is missing of the plan; yield the verdicts of each piece of evidence as it comes, without their reach."""
+    """Run what is missing of the plan; yield the verdicts of each piece of evidence as it comes, reach untold."""
     for result in execute(
         made.tasks, ledger, launcher=site.launch, identities=site.identities, logs=site.logs, rerun=rerun, listen=listen
     ):

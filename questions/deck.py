@@ -5,66 +5,20 @@ YAML is data: the safe loader, a size limit, no aliases (they make bombs), no du
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from inferproof.questions.card import Card
+from inferproof.questions.files import DeckError, Location, Problem, card_files
 
-SHIPPED = Path(__file__).parent
-COLLECTIONS = ("engine-internals", "sglang", "design")
+__all__ = ["DeckError", "Location", "Problem", "card_files", "load_deck", "locate", "read_card"]
+
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
-Location = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, order=True)
-class Problem:
-    """One thing that is wrong with a card file."""
-
-    file: str
-    line: int
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.file}:{self.line}: {self.field}: {self.message}"
-            if self.field
-            else f"{self.file}:{self.line}: {self.message}"
-        )
-
-
-class DeckError(ValueError):
-    """Card files that cannot be used; `problems` says why, one by one."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = tuple(problems)
-
-
-def card_files(extra: Iterable[Path] = ()) -> list[Path]:
-    """The shipped card files, then those below the folders (or the files) in `extra`."""
-    files = [f for collection in COLLECTIONS for f in sorted((SHIPPED / collection).glob("*.yaml"))]
-    for path in extra:
-        if path.is_dir():
-            found = sorted(path.rglob("*.yaml"))
-            if not found:
-                raise DeckError([Problem(str(path), 0, "", "no card (*.yaml) is in this folder or below it")])
-            files += found
-        elif path.exists():
-            files.append(path)
-        else:
-            raise DeckError(
-                [Problem(str(path), 0, "", "no such file or folder (--cards takes a card file or a folder of them)")]
-            )
-    return files
 
 
 def load_deck(extra: Iterable[Path] = ()) -> dict[str, Card]:
@@ -308,44 +262,3 @@ def _inconsistencies(card: Card, file: Path) -> Iterator[tuple[Location, str]]:
     for i, followup in enumerate(card.followups):
         for missing in (point_id for point_id in followup.after if point_id not in points):
             yield ("followups", i, "after"), f"there is no rubric point '{missing}'"
-
-
-@dataclass(frozen=True)
-class Heading:
-    """What is needed to ask a card's question, without validating the whole card."""
-
-    id: str
-    title: dict[str, str]
-    question: dict[str, str]
-    file: str
-
-
-def headings(remembered: Path, extra: Iterable[Path] = ()) -> dict[str, Heading]:
-    """Every card's heading by id, in deck order; read from `remembered` where the card file has not changed since.
-
-    This is what lets a drill ask its first question at once. Raises DeckError for a changed file that is no valid card.
-    """
-    try:
-        known: dict[str, Any] = dict(json.loads(remembered.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        known = {}
-    now: dict[str, Any] = {}
-    for file in card_files(extra):
-        stat = file.stat()
-        stamp = [stat.st_mtime_ns, stat.st_size]
-        entry = known.get(str(file))
-        if not isinstance(entry, dict) or set(entry) != {"stamp", "id", "title", "question"} or entry["stamp"] != stamp:
-            card = read_card(file)
-            entry = {"stamp": stamp, "id": card.id, "title": vars_of(card.title), "question": vars_of(card.question)}
-        now[str(file)] = entry
-    if now != known:
-        partial = remembered.with_suffix(f".{os.getpid()}.partial")
-        with contextlib.suppress(OSError):  # only a memory: where it cannot be written, the cards are read again
-            partial.write_text(json.dumps(now), encoding="utf-8")
-            partial.replace(remembered)
-    return {e["id"]: Heading(e["id"], e["title"], e["question"], file) for file, e in now.items()}
-
-
-def vars_of(text: Any) -> dict[str, str]:
-    """Both languages of a Text as a plain mapping."""
-    return {"en": text.en, "zh": text.zh}

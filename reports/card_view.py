@@ -29,7 +29,9 @@ def card_view(card: Card, language: Language, *, answer: bool = False) -> Group:
     parts.append(heading("claims"))
     parts += [entry(name, claim.says.of(language).strip()) for name, claim in card.claims.items()]
     parts.append(heading("misconceptions"))
-    parts += [entry(m.id, f"{m.says.of(language).strip()} → {m.instead.of(language).strip()}") for m in card.misconceptions]
+    parts += [
+        entry(m.id, f"{m.says.of(language).strip()} → {m.instead.of(language).strip()}") for m in card.misconceptions
+    ]
     parts.append(heading("followups"))
     parts += [entry(f.id, f.question.of(language).strip()) for f in card.followups]
     if answer:

@@ -177,7 +177,7 @@ def _point(point: PointGrade, criterion: str, language: Language) -> list[Render
     style = {"full": "green", "half": "yellow", "none": "red"}[word]
     lines: list[RenderableType] = [_text(f"{earned:>3} / {point.points}  {point.point} ({say(language, word)})", style)]
     if point.span:
-        lines.append(_indented(say(language, "quote", text=point.span), 9))
+        lines.append(_indented(say(language, "quote", text=" ".join(point.span.split())), 9))
     if point.why and point.award < 1:
         lines.append(_indented(point.why, 9))
     if point.award < 1 and criterion:
@@ -186,7 +186,7 @@ def _point(point: PointGrade, criterion: str, language: Language) -> list[Render
 
 
 def _finding(finding: Finding, language: Language) -> list[RenderableType]:
-    lines: list[RenderableType] = [_indented(say(language, "quote", text=finding.span), 2)]
+    lines: list[RenderableType] = [_indented(say(language, "quote", text=" ".join(finding.span.split())), 2)]
     if finding.observed is not None:
         seen = values.value(finding.observed)
         said = {"stated": values.value(finding.stated)} if finding.stated is not None else {}

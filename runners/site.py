@@ -60,7 +60,8 @@ def this_site() -> Site:
             missing[build.name] = build.refusal.en
             continue
         try:
-            identities[build.name] = asdict(identify(build, environment.find(build)))
+            identity = identify(build, environment.find(build))
+            identities[build.name] = {**asdict(identity), "digest": identity.digest}
         except environment.NotReady as error:
             missing[build.name] = str(error)
     return Site(builds, identities, missing, paths.logs_dir())

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from inferproof.questions import deck as deck_module
 from inferproof.questions.card import Card
-from inferproof.questions.deck import DeckError, Problem, card_files, headings, load_deck, locate, read_card
+from inferproof.questions.deck import DeckError, Problem, card_files, load_deck, locate, read_card
+from inferproof.questions.headings import headings
 
 Broken = Callable[..., list[Problem]]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from inferproof.grading.grade import grade
 from inferproof.grading.result import Finding, Grade
 from inferproof.questions.card import Card, Language
 from inferproof.questions.deck import load_deck
+from inferproof.runners.evidence import Evidence
 
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 INJECTIONS = (
@@ -200,7 +202,12 @@ def test_parameters_named_in_an_earlier_sentence_still_hold() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["vLLM hits 2064 of 2080 tokens, not 2080.", "vLLM hits 1024 or 2063 tokens.", "Maybe vLLM hits 2063 tokens."],
+    [
+        "With another salt vLLM hits 0 tokens.",
+        "vLLM hits 2064 of 2080 tokens, not 2080.",
+        "vLLM hits 1024 or 2063 tokens.",
+        "Maybe vLLM hits 2063 tokens.",
+    ],
 )
 def test_in_doubt_a_number_is_not_contradicted(answer: str) -> None:
     assert graded(answer).contradicted == ()
@@ -337,3 +344,20 @@ def test_a_misconceptions_wordings_are_found(card: Card, misconception: str, lan
 def test_a_model_answer_earns_full_marks_and_states_nothing_wrong(card: Card, language: Language) -> None:
     result = grade(card, "\n\n".join(paragraph.text.of(language) for paragraph in card.answer), language, {})
     assert (result.score, [f.misconception for f in result.findings if f.misconception]) == (10, [])
+
+
+def _as_claimed(card: Card) -> dict[str, list[Evidence]]:
+    """Evidence in which every `name == number` of the card's predicates was observed."""
+    seen = {name: re.findall(r"(\w+) == (\d+)(?![.\d])", claim.expect or "") for name, claim in card.claims.items()}
+    return {name: [evidence_of({k: int(v) for k, v in pairs})] for name, pairs in seen.items() if pairs}
+
+
+@pytest.mark.parametrize("card", list(load_deck().values()), ids=list(load_deck()))
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nothing_that_a_card_holds_for_true_is_contradicted(card: Card, language: Language) -> None:
+    said = [paragraph.text.of(language) for paragraph in card.answer]
+    said += [claim.says.of(language) for claim in card.claims.values()]
+    said += [misconception.instead.of(language) for misconception in card.misconceptions]
+    said += [sentence for point in card.rubric for sentence in point.examples.earn[language]]
+    evidence = _as_claimed(card)
+    assert [f for words in said for f in grade(card, words, language, evidence).contradicted] == []

