@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from inferproof.grading.verdict import PredicateError, free_names
-from inferproof.probes.core import LEVELS, all_probes
+from inferproof.probes.core import LEVELS, Probe, all_probes
 from inferproof.questions.card import Card, Claim
 from inferproof.questions.deck import Location, Problem, locate
 
@@ -80,7 +81,7 @@ def _claim(claim: Claim) -> Iterator[tuple[Location, str]]:
             yield ("versions",), f"'{claim.versions}' is not a version specifier such as '<0.27'"
     if claim.probe is None:
         return
-    probes = all_probes()
+    probes = _probes()
     probe = probes.get((claim.probe, claim.engine))
     if probe is None:
         engines = [engine for name, engine in probes if name == claim.probe]
@@ -104,3 +105,8 @@ def _claim(claim: Claim) -> Iterator[tuple[Location, str]]:
         yield ("expect",), str(error)
     if claim.stated and claim.stated.value and claim.stated.value not in probe.observes:
         yield ("stated", "value"), f"{claim.probe} does not observe '{claim.stated.value}'"
+
+
+@cache
+def _probes() -> dict[tuple[str, str], Probe]:
+    return all_probes()
