@@ -40,6 +40,7 @@ def _attempt(body: dict[str, Any]) -> Attempt:
             **g,
             "points": tuple(PointGrade(**{**p, "missing": tuple(p["missing"])}) for p in g["points"]),
             "findings": tuple(Finding(**f) for f in g["findings"]),
+            "layers": tuple(g.get("layers", ())),
         }
     )
     return Attempt(card=body["card"], answer=body["answer"], at=body["at"], grade=grade)

@@ -59,7 +59,7 @@ PAST = re.compile(
     r"\bv0\b|\b(?:in|from) the (?:original |20\d\d )?paper\b|\bpaper's\b|\bin the past\b|\bhistorically\b|\blong ago\b|论文里|过去"
 )
 INSTRUCTION = re.compile(
-    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give|award|ignore|disregard)s?\b|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
+    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give|award|ignore|disregard)s?\b|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
 )
 DISTINCTION = re.compile(
     r"\bdistinguish|\bdifferent (?:things?|concepts?|from)\b|\bdifference between\b|区分|区别|两回事|三回事|不是一回事|三个概念|不同的?概念"

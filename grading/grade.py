@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inferproof.grading.findings import check_claims, check_misconceptions
+from inferproof.grading.layers import layers_covered
 from inferproof.grading.reading import Reading, readings
 from inferproof.grading.result import Finding, Grade, PointGrade
 from inferproof.grading.statements import ENGINES
@@ -53,6 +54,7 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
         points=points,
         findings=findings,
         followup=_followup(card, points),
+        layers=layers_covered(read),
     )
 
 

@@ -54,6 +54,8 @@ class Grade:
     findings: tuple[Finding, ...]
     followup: str | None
     """Id of the follow-up question that presses where the answer was weakest."""
+    layers: tuple[str, ...] = ()
+    """Which of `layers.LAYERS` the answer covers, in their order; empty too in records from before there were any."""
 
     @property
     def contradicted(self) -> tuple[Finding, ...]:

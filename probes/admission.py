@@ -142,6 +142,46 @@ def sglang_prefill_budget(
     }
 
 
+@probe(
+    engine="sglang",
+    levels=("component",),
+    observes={
+        "hit_tokens": "tokens of the newcomer's prompt that the tree holds",
+        "needed_tokens": "tokens that the newcomer needs beyond its hit: the rest of its prompt, its output, a page",
+        "budget_before": "the adder's budget before it locks the hit: free and evictable tokens",
+        "budget_locked": "its budget while the hit is locked",
+        "admitted": "whether the newcomer is taken",
+    },
+    covers=(f"{_ADDER}.add_one_req", f"{_ADDER}._lock_node", f"{_ADDER}.budget_state"),
+)
+def sglang_lock_recheck(
+    run: Run, *, hits: bool = True, free_tokens: int = 1000, cached_tokens: int = 600, max_tokens: int = 900
+) -> Observations:
+    """Offer one request of 200 new tokens that fits only as long as the cached prefix counts as evictable."""
+    sglang_engine.prepare()
+    run.modifications.append("The adder stands alone: a stand-in names the free KV tokens, the tree is filled by hand.")
+    import torch
+    from sglang.srt.mem_cache.base_prefix_cache import InsertParams
+    from sglang.srt.mem_cache.radix_cache import RadixKey
+
+    adder, tree = _adder([], free_tokens, 0.7, None)
+    newcomer = _request("newcomer", 200 + (cached_tokens if hits else 0), max_tokens)
+    cached = newcomer.origin_input_ids[:cached_tokens] if hits else array("q", random_tokens(cached_tokens, seed=1))
+    tree.insert(InsertParams(key=RadixKey(cached, None), value=torch.arange(cached_tokens, dtype=torch.int64)))
+    newcomer.init_next_round_input(tree)
+    before = int(adder.rem_total_tokens)
+    with adder._lock_node(newcomer.last_node):
+        locked = int(adder.rem_total_tokens)
+    adder.add_one_req(newcomer, has_chunked_req=False, truncation_align_size=None)
+    return {
+        "hit_tokens": len(newcomer.prefix_indices),
+        "needed_tokens": len(newcomer.origin_input_ids) - len(newcomer.prefix_indices) + max_tokens + adder.page_size,
+        "budget_before": before,
+        "budget_locked": locked,
+        "admitted": bool(adder.can_run_list),
+    }
+
+
 def _adder(active: list[Any], free_tokens: int, ratio: float, chunk_tokens: int | None) -> tuple[Any, Any]:
     from sglang.srt.managers.schedule_batch import ScheduleBatch
     from sglang.srt.managers.schedule_policy import PrefillAdder

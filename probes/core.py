@@ -57,6 +57,7 @@ class Request:
     salt: str | None = None
     """Part of the cache identity: vLLM's `cache_salt`, SGLang's `extra_key`."""
     ignore_eos: bool = True
+    temperature: float = 0.0
 
 
 @dataclass(frozen=True)

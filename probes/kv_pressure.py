@@ -6,7 +6,8 @@ Question
 Watched
     vLLM: the plans that its scheduler returns (whom it preempts, whom it resumes and from where), its queues and its
     pool after each step, and its counters.
-    SGLang: its cumulative retraction counters and the gauge beside them, each request's own count of retractions, and
+    SGLang: its cumulative retraction counters and the gauge beside them (after the run, and read all the while from
+    the files that its processes write their metrics to), each request's own count of retractions, and
     its log: the line of a retraction with the new-token ratio before and after, and one line for each prefill batch and
     each tenth decode batch with running and queued requests.
 Can mislead
@@ -26,6 +27,8 @@ Sources
 from __future__ import annotations
 
 import re
+import threading
+from itertools import pairwise
 from typing import Any
 
 from inferproof.probes import vllm_engine
@@ -208,6 +211,10 @@ def _sglang_config(p: dict[str, Any]) -> dict[str, Any]:
         "retracted_input_tokens": "growth of the counter num_retracted_input_tokens_total",
         "retracted_output_tokens": "growth of the counter num_retracted_output_tokens_total",
         "retracted_gauge_after": "the gauge num_retracted_reqs after the run",
+        "retracted_gauge_seen": "the values that the gauge took while the requests ran, each as often as it changed",
+        "retractions_seen": "the same of the counter num_retracted_requests_total, from 0 at the start of the run",
+        "polls": "how often gauge and counter were read meanwhile",
+        "polls_above_zero": "how many of these readings found the gauge above 0",
         "retractions_by_request": "retractions of each request, in order, from its own answer",
         "new_token_ratio_before": "new-token ratio just before the first retraction, from the log; null without one",
         "new_token_ratio_after": "new-token ratio that the first retraction set, from the log; null without one",
@@ -242,7 +249,8 @@ def sglang_overcommit(
     """Submit more than the pool can hold and see whom SGLang retracts."""
     before, offset = run.engine.counters(), run.log_offset()
     load = [Request(random_tokens(prompt_tokens, seed=i), max_tokens) for i in range(requests)]
-    done: list[Completion] = run.engine.generate(load, stream=False)
+    with _Poll(run.engine) as poll:
+        done: list[Completion] = run.engine.generate(load, stream=False)
     after = run.engine.counters()
     log = run.log_since(offset)
     run.samples["batches"] = batches = _batches(log)
@@ -257,6 +265,10 @@ def sglang_overcommit(
         "output_tokens": [len(one.tokens) for one in done],
         **{name: int(after.get(counter, 0) - before.get(counter, 0)) for name, counter in _COUNTERS.items()},
         "retracted_gauge_after": int(after["num_retracted_reqs"]),
+        "retracted_gauge_seen": _changes(poll.gauge),
+        "retractions_seen": _changes([value - poll.counter[0] for value in poll.counter]),
+        "polls": len(poll.gauge),
+        "polls_above_zero": sum(value > 0 for value in poll.gauge),
         "retractions_by_request": [one.meta["num_retractions"] for one in done],
         **_retractions(log),
         "prefilled_tokens": prefilled,
@@ -265,6 +277,37 @@ def sglang_overcommit(
         "max_waiting": waiting,
         "kv_usage_peak": max(one["kv_usage"] for one in batches),
     }
+
+
+class _Poll:
+    """Gauge and counter as a scraper would see them that came by every 20 ms."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine, self._over = engine, threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self.gauge: list[int] = []
+        self.counter: list[int] = []
+
+    def __enter__(self) -> _Poll:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _read(self) -> None:
+        while True:
+            seen = self._engine.metrics()
+            self.gauge.append(int(seen.get("num_retracted_reqs", 0)))
+            self.counter.append(int(seen.get("num_retracted_requests_total", 0)))
+            if self._over.wait(0.02):
+                return
+
+
+def _changes(values: list[int]) -> list[int]:
+    """The values without those that equal the one before."""
+    return values[:1] + [now for before, now in pairwise(values) if now != before]
 
 
 _COUNTERS = {

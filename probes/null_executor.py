@@ -20,9 +20,11 @@ FIRST_TOKEN, TOKENS = 16, 4000
 
 
 class Fabricator:
-    """One made-up token for every request whose scheduled tokens reach its last known token."""
+    """One made-up token, and one for each accepted draft, for every request whose last known token is scheduled."""
 
     supports_pp = True
+    accepted_drafts = 0
+    """Of the drafts that a step verifies for a request, how many it accepts; drafts come where speculation is on."""
     vllm_config: Any
     model_config: Any
     cache_config: Any
@@ -31,6 +33,7 @@ class Fabricator:
     def _init_executor(self) -> None:
         self._known: dict[str, tuple[int, int]] = {}  # request id -> (prompt length, logprobs asked)
         self._output: Any = None
+        self._sampled: list[str] = []  # requests that the last step made a token for
 
     def check_health(self) -> None:
         """Nothing can be unwell."""
@@ -82,16 +85,29 @@ class Fabricator:
         output, self._output = self._output, None
         return _done(output) if non_block else output
 
-    def take_draft_token_ids(self) -> None:
-        """No drafts."""
+    def take_draft_token_ids(self) -> Any:
+        """As many drafts as speculation is configured for, for each request that has a new token; else None."""
+        if self.vllm_config.speculative_config is None:
+            return None
+        from vllm.v1.outputs import DraftTokenIds
+
+        width = self.vllm_config.speculative_config.num_speculative_tokens
+        return DraftTokenIds(self._sampled, [[FIRST_TOKEN] * width for _ in self._sampled])
 
     def _fabricate(self, step: Any) -> Any:
         from vllm.v1.outputs import ModelRunnerOutput
 
         lengths = self._lengths(step)
         ids = list(step.num_scheduled_tokens)
-        ends = [lengths[i][0] + step.num_scheduled_tokens[i] for i in ids]
-        sampled = [[_token(end, 0)] if end >= lengths[i][1] else [] for i, end in zip(ids, ends, strict=True)]
+        drafts = {i: len(tokens) for i, tokens in step.scheduled_spec_decode_tokens.items()}
+        ends = [lengths[i][0] + step.num_scheduled_tokens[i] - drafts.get(i, 0) for i in ids]
+        sampled = [
+            [token(end + j, 0) for j in range(1 + min(self.accepted_drafts, drafts.get(i, 0)))]
+            if end >= lengths[i][1]
+            else []
+            for i, end in zip(ids, ends, strict=True)
+        ]
+        self._sampled = [i for i, tokens in zip(ids, sampled, strict=True) if tokens]
         return ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={request: row for row, request in enumerate(ids)},
@@ -120,7 +136,7 @@ class Fabricator:
         k = max((self._known[i][1] for i in ids), default=0)
         if k == 0:
             return None
-        tokens = [[_token(end, 0), *(_token(end, rank) for rank in range(k))] for end in ends]
+        tokens = [[token(end, 0), *(token(end, rank) for rank in range(k))] for end in ends]
         scores = [-0.5, *(-0.5 - 0.25 * rank for rank in range(k))]
         return LogprobsLists(
             logprob_token_ids=np.array(tokens, dtype=np.int32),
@@ -129,7 +145,8 @@ class Fabricator:
         )
 
 
-def _token(position: int, rank: int) -> int:
+def token(position: int, rank: int) -> int:
+    """The id made up for that position; `rank` 0 is the one sampled, higher ones are its alternatives."""
     return FIRST_TOKEN + (31 * position + rank) % TOKENS
 
 

@@ -250,7 +250,7 @@ def vllm_lru_eviction(run: Run) -> Observations:
         "vllm.v1.core.block_pool:BlockPool.free_blocks",
         "vllm.v1.core.block_pool:BlockPool.touch",
         "vllm.v1.core.kv_cache_manager:KVCacheManager.allocate_slots",
-        "vllm.v1.core.single_type_kv_cache_manager:SingleTypeKVCacheManager.allocate_new_computed_blocks",
+        "vllm.v1.core.single_type_kv_cache_manager:SingleTypeKVCacheManager.add_local_computed_blocks",
     ),
 )
 def vllm_reference_counts(run: Run) -> Observations:

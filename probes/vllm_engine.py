@@ -8,11 +8,12 @@ probe can look at the scheduler between two steps.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,22 @@ ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_LOGGING_LEVEL": "WARNING",
     "VLLM_NO_USAGE_STATS": "1",
+    "OMP_NUM_THREADS": "1",  # threads that spin for each other make a tiny model ten times slower on two busy cores
 }
 """Set before vLLM is first imported, since it reads most of these at import."""
 
 DEFAULTS = {"model": "tiny", "load_format": "dummy", "enforce_eager": True, "disable_log_stats": False, "seed": 0}
 
 RANDOM_WEIGHTS = "The model has random weights (load_format=dummy) and runs without compilation (enforce_eager)."
+RANDOM_ON_GPU = "The model has random weights (load_format=dummy)."
 NO_FORWARD = "A null executor fabricates tokens in place of the forward pass."
 FORCED_CPU = "vllm.platforms.current_platform is set to CpuPlatform: this CUDA build finds no platform on this machine."
+FORCED_ASYNC = "async_scheduling is set to True behind the engine's back: the CPU platform switches it off."
 WATCHED = "Scheduler.schedule is wrapped to record each plan that it returns."
 """What a probe that uses `Plans` adds to its run's modifications."""
+
+_MADE_OF = {"control": NO_FORWARD, "engine": RANDOM_WEIGHTS, "cuda": RANDOM_ON_GPU}
+"""Level -> what stands in for a served model there."""
 
 
 def roomy(block_size: int, *, prefix_caching: bool = True) -> dict[str, Any]:
@@ -57,13 +64,13 @@ def start(
     log: Path | None,  # noqa: ARG001
     models: Path | None,
 ) -> VllmEngine:
-    """An engine of that config. Raises Unavailable for a level other than `control` and `engine`."""
-    if level not in ("control", "engine"):
-        raise Unavailable(f"vLLM starts at level control or engine, not {level}")
+    """An engine of that config. Raises Unavailable for a level other than `control`, `engine` and `cuda`."""
+    if level not in _MADE_OF:
+        raise Unavailable(f"vLLM starts at level {', '.join(_MADE_OF)}, not {level}")
     if models is None:
         raise Unavailable("a folder for local model configs is needed")
     os.environ.update(ENVIRONMENT)
-    modifications = [RANDOM_WEIGHTS if level == "engine" else NO_FORWARD, *_force_cpu()]
+    modifications = [_MADE_OF[level], *force_cpu()]
     arguments = {**DEFAULTS, **config}
     arguments["model"] = str(model.make(models, arguments["model"]))
     if level == "control":
@@ -72,10 +79,32 @@ def start(
         arguments["distributed_executor_backend"] = null_executor()
     from vllm import LLM
 
-    return VllmEngine(LLM(**arguments), level, modifications)
+    if not arguments.get("async_scheduling"):
+        return VllmEngine(LLM(**arguments), level, modifications)
+    with _forced_async():
+        return VllmEngine(LLM(**arguments), level, [*modifications, FORCED_ASYNC])
 
 
-def _force_cpu() -> list[str]:
+@contextlib.contextmanager
+def _forced_async() -> Iterator[None]:
+    """Engines built inside schedule asynchronously, which a GPU platform would do when asked and the CPU's refuses."""
+    from vllm.engine.arg_utils import EngineArgs
+
+    create = EngineArgs.create_engine_config
+
+    def forced(self: Any, *args: Any, **kwargs: Any) -> Any:
+        config = create(self, *args, **kwargs)
+        config.scheduler_config.async_scheduling = True
+        return config
+
+    EngineArgs.create_engine_config = forced
+    try:
+        yield
+    finally:
+        EngineArgs.create_engine_config = create
+
+
+def force_cpu() -> list[str]:
     """An official (CUDA) wheel on a machine without a GPU finds no platform at all; give it the CPU's."""
     import vllm.platforms as platforms
 
@@ -107,26 +136,33 @@ class VllmEngine:
         """The engine's own pool of KV blocks. Block 0 is the null block and never used."""
         return self.scheduler.kv_cache_manager.block_pool
 
-    def generate(self, requests: Sequence[Request], on_step: Callable[[], None] | None = None) -> list[Completion]:
+    def generate(
+        self, requests: Sequence[Request], on_step: Callable[[], Sequence[Request] | None] | None = None
+    ) -> list[Completion]:
         """Submit all requests at once, run until all have finished, return in order.
 
-        `on_step` is called after each engine step; the scheduler's own state can be read then. Seconds are measured at
-        level `engine` only: from submission to the return of the step that carried the token.
+        `on_step` is called after each engine step; the scheduler's own state can be read then. Requests that it returns
+        are submitted at once and come back behind the others. Seconds are measured at level `engine` only: from
+        submission to the return of the step that carried the token.
         """
         engine, serial = self.llm.llm_engine, next(self._serial)
-        flights = [_Flight(f"{serial}.{i}") for i in range(len(requests))]
-        by_id = {flight.id: flight for flight in flights}
-        for flight, request in zip(flights, requests, strict=True):
-            flight.submitted = time.perf_counter()
+        flights: dict[str, _Flight] = {}
+
+        def submit(request: Request) -> None:
+            flight = _Flight(f"{serial}.{len(flights)}")
+            flights[flight.id] = flight
             engine.add_request(flight.id, _prompt(request), _sampling(request))
+
+        for request in requests:
+            submit(request)
         while engine.has_unfinished_requests():
             outputs = engine.step()
             now = time.perf_counter()
             for output in outputs:
-                by_id[output.request_id].receive(output, now)
-            if on_step:
-                on_step()
-        return [flight.completion(timed=self.level == "engine") for flight in flights]
+                flights[output.request_id].receive(output, now)
+            for request in (on_step() if on_step else None) or ():
+                submit(request)
+        return [flight.completion(timed=self.level != "control") for flight in flights.values()]
 
     @staticmethod
     def index(request_id: str) -> int:
@@ -186,7 +222,7 @@ class _Flight:
 
     def __init__(self, request_id: str) -> None:
         self.id = request_id
-        self.submitted = 0.0
+        self.submitted = time.perf_counter()
         self.tokens: list[int] = []
         self.times: list[float] = []
         self.cached = 0
@@ -240,7 +276,7 @@ def _sampling(request: Request) -> Any:
 
     return SamplingParams(
         max_tokens=request.max_tokens,
-        temperature=0.0,
+        temperature=request.temperature,
         ignore_eos=request.ignore_eos,
         detokenize=False,
         output_kind=RequestOutputKind.DELTA,

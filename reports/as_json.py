@@ -25,15 +25,17 @@ def grade_json(grade: Grade) -> dict[str, Any]:
         "points": {p["point"]: {k: v for k, v in p.items() if k != "point"} for p in whole["points"]},
         "contradicted": [f for f in whole["findings"] if f["verdict"] == "contradicted"],
         "findings": whole["findings"],
+        "layers": whole["layers"],
         "followup": whole["followup"],
     }
 
 
 def grade_line(answer_id: str | int, grade: Grade) -> dict[str, Any]:
-    """One grade as a line of `grade --jsonl`: score, award per point, contradicted statements."""
+    """One grade as a line of `grade --jsonl`: score, award per point, contradicted statements, layers covered."""
     return {
         "id": answer_id,
         "score": grade.score,
         "points": {p.point: p.award for p in grade.points},
         "contradicted": [asdict(f) for f in grade.contradicted],
+        "layers": grade.layers,
     }

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
+from inferproof.grading.layers import LAYERS
 from inferproof.grading.result import Finding, Grade, PointGrade
 from inferproof.grading.verdict import Verdict, best_reach, of_claim, summary
 from inferproof.questions.card import Card, Language
@@ -154,6 +155,7 @@ def grade_view(card: Card, grade: Grade, language: Language) -> Group:
     criteria = {point.id: point.criterion.of(language) for point in card.rubric}
     for point in grade.points:
         parts += _point(point, criteria.get(point.point, ""), language)
+    parts += _layers(grade, language)
     for verdict in ("contradicted", "supported"):
         found = [f for f in grade.findings if f.verdict == verdict]
         if found:
@@ -182,6 +184,17 @@ def _point(point: PointGrade, criterion: str, language: Language) -> list[Render
         lines.append(_indented(point.why, 9))
     if point.award < 1 and criterion:
         lines.append(_indented(say(language, "full_point", text=criterion), 9))
+    return lines
+
+
+def _layers(grade: Grade, language: Language) -> list[RenderableType]:
+    """Which of the five layers the answer covers, and which it leaves out."""
+    lines: list[RenderableType] = []
+    for key, part, covered in (("layers_covered", "covered", True), ("layers_open", "open", False)):
+        named = [say(language, layer) for layer in LAYERS if (layer in grade.layers) == covered]
+        if named:
+            text = say(language, key, **{part: say(language, "comma").join(named)})
+            lines.append(_text(f"\n{text}" if covered or not grade.layers else text))
     return lines
 
 

@@ -78,7 +78,7 @@ class Build:
     refusal: Bilingual | None = None
     """Why `setup` does not make this build, when it does not."""
     default: bool = False
-    """Whether `verify` uses it unasked."""
+    """Whether `verify` uses it unasked; another build only for a claim that no default one can answer."""
 
     @property
     def package(self) -> str:

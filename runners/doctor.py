@@ -103,7 +103,7 @@ def _disk() -> Finding:
             ("set INFERPROOF_CACHE to a folder that you can write to", "将 INFERPROOF_CACHE 设为可写的文件夹"),
         )  # fmt: skip
     en, zh = f"{free / GIB:.1f} GiB free in {cache}", f"{cache} 剩余 {free / GIB:.1f} GiB"
-    missing = [b for b in load_builds().values() if b.default and environment.ready(b) is None]
+    missing = [b for b in load_builds().values() if not b.refusal and environment.ready(b) is None]
     if free >= DISK_NEEDED or not missing:
         return _finding("disk", "ok", en, zh)
     return _finding(
@@ -168,8 +168,8 @@ def _plots() -> Finding:
 
 
 def _index() -> Finding:
-    if all(environment.ready(build) for build in load_builds().values() if build.default):
-        return _finding("network", "ok", "not needed: all default builds are set up", "不需要：默认构建均已就绪")
+    if all(environment.ready(build) for build in load_builds().values() if not build.refusal):
+        return _finding("network", "ok", "not needed: all builds are set up", "不需要：各构建均已就绪")
     url = _index_url()
     try:
         import httpx
