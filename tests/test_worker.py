@@ -170,6 +170,37 @@ def test_a_run_that_eats_memory_is_killed(start: Callable[[], Worker], launch: L
     assert group_members(worker.process.pid) == []
 
 
+def test_memory_that_forked_processes_share_counts_once(start: Callable[[], Worker], launch: Launch) -> None:
+    worker = Worker(Launch(**{**launch.__dict__, "memory_bytes": 250 << 20}))
+
+    outcome = worker.run("r1", task("fork-and-share"), quiet)
+    worker.stop()
+
+    assert (outcome.ended, outcome.observations) == ("ok", {"answer": 6})
+
+
+def test_what_an_engine_leaves_in_the_temporary_folder_goes_with_its_worker(start: Callable[[], Worker]) -> None:
+    worker = start()
+    outcome = worker.run("r1", task("temporary"), quiet)
+    assert outcome.samples is not None
+    left = Path(outcome.samples["left"])
+    assert left.is_dir()
+
+    worker.kill()
+
+    assert not left.parent.exists()
+    assert left.parent.name.startswith("ip-")
+
+
+def test_a_worker_whose_pipe_carries_garbage_is_killed(start: Callable[[], Worker]) -> None:
+    worker = start()
+
+    outcome = worker.run("r1", task("babble"), quiet)
+
+    assert (outcome.ended, "no message of ours" in outcome.reason) == ("died", True)
+    assert group_members(worker.process.pid) == []
+
+
 def test_a_flooded_log_ends_the_run(start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "MAX_LOG_BYTES", 8 << 20)
 
