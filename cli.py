@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -119,7 +120,7 @@ def verify(
         plan = steps.plan(chosen, site, builds=build or [], level=level, language=language)
         if explain:
             for task in plan.tasks:
-                typer.echo(f"{task.build}  {task.probe} ({task.level}): {steps.explain(task, ledger)}")
+                typer.echo(f"{task.build}  {task.probe} ({task.level}): {steps.explain(task, ledger, language)}")
             return
         from inferproof.reports.live import Live
 
@@ -331,6 +332,8 @@ def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
             continue
         try:
             row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError('expected an object {"id", "card", "lang", "answer"}')
             missing = [k for k in ("id", "card", "answer") if not isinstance(row.get(k), str | int)]
             if missing:
                 raise ValueError(f"field '{missing[0]}' is missing or no string")
@@ -338,7 +341,7 @@ def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
                 raise ValueError(f"there is no card '{row['card']}'")
             if row.get("lang") not in (None, "en", "zh"):
                 raise ValueError(f"field 'lang' is {row['lang']!r}, expected en or zh")
-        except (ValueError, AttributeError) as error:
+        except (ValueError, RecursionError) as error:
             bad += 1
             typer.echo(f"error: {file}:{number}: {error}", err=True)
             continue
@@ -380,10 +383,11 @@ def report(
     from inferproof.reports.study import write
     from inferproof.runners.site import this_site
 
+    language = _language(lang)
     deck = _deck(cards)
     site = this_site()
     with _ledger() as ledger:
-        verdicts, evidence = known_evidence(select(deck, []), site, ledger)
+        verdicts, evidence = known_evidence(select(deck, []), site, ledger, language)
         path = write(
             output,
             deck=deck,
@@ -392,7 +396,7 @@ def report(
             attempts=kept(ledger),
             identities=site.identities,
             recorded=load_recorded(),
-            language=_language(lang),
+            language=language,
         )
     typer.echo(_t(f"report written to {path}", f"报告已写入 {path}"))
 
@@ -453,15 +457,19 @@ def builds_setup(names: Annotated[list[str] | None, typer.Argument(metavar="[NAM
     from inferproof.reports.live import Live
     from inferproof.runners.builds import find_build, load_builds
     from inferproof.runners.environment import ready
-    from inferproof.runners.setup import setup
+    from inferproof.runners.setup import SetupInterrupted, setup
 
     chosen = [find_build(name) for name in names] if names else [b for b in load_builds().values() if not b.refusal]
     for build in chosen:
         if ready(build):
             typer.echo(_t(f"{build.name}: ready", f"{build.name}：就绪"))
             continue
-        with Live() as bar:
-            setup(build, bar.step)
+        try:
+            with Live() as bar:
+                setup(build, bar.step)
+        except SetupInterrupted as stopped:
+            typer.echo(f"\n{stopped}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
         typer.echo(_t(f"{build.name}: set up", f"{build.name}：已安装"))
 
 
@@ -477,20 +485,14 @@ def builds_show(name: str, as_json: JsonOption = False, lang: LangOption = None)
     from inferproof.runners.identity import identify
 
     build = find_build(name)
-    identity = asdict(identify(build, find(build)))
+    identity = None if build.refusal else identify(build, find(build))
     if as_json:
-        _print_json({"build": build.name, "levels": list(build.levels), "identity": identity})
+        known = asdict(identity) if identity else None
+        _print_json({"build": build.name, "levels": list(build.levels), "identity": known})
         return
-    language = _language(lang)
-    typer.echo(f"{build.name}: {build.about.en if language == 'en' else build.about.zh}")
-    for key, value in identity.items():
-        if isinstance(value, Mapping):
-            typer.echo(f"  {key}: {len(value)}")
-        elif value not in (None, "", [], ()):
-            typer.echo(f"  {key}: {value}")
-    typer.echo(f"  levels: {', '.join(build.levels)}")
-    if build.stands_to_pin:
-        typer.echo(f"  pin: {build.stands_to_pin.how.en if language == 'en' else build.stands_to_pin.how.zh}")
+    from inferproof.reports.build_view import build_view
+
+    _console().print(build_view(build, identity, _language(lang)))
 
 
 @builds_app.command("remove", help=_t("Delete a build's environment (evidence stays).", "删除构建的环境（证据保留）。"))
@@ -689,9 +691,16 @@ def _fail(message: str) -> NoReturn:
 
 
 def main() -> None:
-    """Entry point. Exceptions of ours are messages for the user; any other is a bug, and is kept in a file."""
+    """Entry point. Exceptions of ours and the system's are messages; any other is a bug, and is kept in a file."""
+    for stop in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C, unless we were told to outlive it (nohup)
+        if signal.getsignal(stop) is signal.SIG_DFL:
+            signal.signal(stop, signal.default_int_handler)
     try:
         app()
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        sys.exit(USAGE)
     except Exception as error:
         if not type(error).__module__.startswith("inferproof."):
             _report_bug()

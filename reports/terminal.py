@@ -134,7 +134,8 @@ def count_line(verdicts: Sequence[Verdict], language: Language) -> Text:
     def listed(of: Mapping[str, int]) -> str:
         return comma.join(say(language, "count", count=n, word=say(language, word)) for word, n in of.items() if n)
 
-    parts = [say(language, "claims_count", claims=counts["claims"], parts=listed(counts["verdicts"]))]
+    total = "one_claim" if counts["claims"] == 1 else "claims_count"
+    parts = [say(language, total, claims=counts["claims"], parts=listed(counts["verdicts"]))]
     if any(counts["reach"].values()):
         parts.append(say(language, "reach") + say(language, "colon") + listed(counts["reach"]))
     if counts["reused"]:

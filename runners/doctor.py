@@ -219,8 +219,9 @@ def _builds() -> list[Finding]:
             environment.find(build)
             version = f" ({build.version})" if build.version else ""
             findings.append(_finding(build.name, "ok", f"ready{version}", f"就绪{version}"))
-        except (environment.NotReady, paths.PathError) as error:
+        except environment.NotReady as error:
             command = f"inferproof builds setup {build.name}"
-            why = str(error).removeprefix(f"{build.name}: ").partition("; run:")[0]
-            findings.append(_finding(build.name, "warn", why, f"尚不可用：{why}", (command, command)))
+            findings.append(_finding(build.name, "warn", error.why.en, error.why.zh, (command, command)))
+        except paths.PathError as error:
+            findings.append(_finding(build.name, "no", str(error), str(error)))
     return findings
