@@ -56,6 +56,23 @@ LangOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help=_t("Machine-readable output on stdout.", "在标准输出给出 JSON。"))
 ]
+
+
+def _cards_like(incomplete: str) -> list[str]:
+    from inferproof.questions.headings import headings
+    from inferproof.runners.paths import cache_dir
+
+    return [card for card in headings(cache_dir() / "headings.json", []) if card.startswith(incomplete)]
+
+
+def _builds_like(incomplete: str) -> list[str]:
+    from inferproof.runners.builds import load_builds
+
+    return [build for build in load_builds() if build.startswith(incomplete)]
+
+
+CardName = Annotated[str, typer.Argument(autocompletion=_cards_like)]
+BuildName = Annotated[str, typer.Argument(autocompletion=_builds_like)]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help=_t("A line per build.", "每个构建一行。"))]
 
 
@@ -87,9 +104,14 @@ def _root(
     )
 )
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[CARD|CARD/CLAIM|PROBE]...")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[CARD|CARD/CLAIM|PROBE]...", autocompletion=_cards_like)
+    ] = None,
     build: Annotated[
-        list[str] | None, typer.Option(help=_t("Only on this build (repeatable).", "只用这个构建（可多次）。"))
+        list[str] | None,
+        typer.Option(
+            help=_t("Only on this build (repeatable).", "只用这个构建（可多次）。"), autocompletion=_builds_like
+        ),
     ] = None,
     level: Annotated[str | None, typer.Option(help=_t("Only at this level.", "只在这一层级运行。"))] = None,
     collection: Annotated[
@@ -112,6 +134,8 @@ def verify(
     from inferproof.runners.site import this_site
 
     language = _language(lang)
+    if junit and not junit.absolute().parent.is_dir():
+        _fail(_t(f"--junit: there is no folder {junit.parent}", f"--junit：没有文件夹 {junit.parent}"))
     deck = _deck(cards)
     chosen = steps.select(deck, names or [], collection)
     _check_claims({card.id: card for card, _ in chosen})
@@ -177,7 +201,10 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
 def drill(
     card: Annotated[
         str | None,
-        typer.Argument(help=_t("Card id; none: the one you answered least.", "题卡 id；缺省为作答最少的一张。")),
+        typer.Argument(
+            help=_t("Card id; none: the one you answered least.", "题卡 id；缺省为作答最少的一张。"),
+            autocompletion=_cards_like,
+        ),
     ] = None,
     lang: LangOption = None,
     answer: Annotated[Path | None, typer.Option(help=_t("Read the answer from a file.", "从文件读取回答。"))] = None,
@@ -197,7 +224,9 @@ def drill(
     heading = asked[chosen]
     if not as_json:
         typer.echo(f"{heading.title[language]}  [{heading.id}]\n\n{heading.question[language]}\n")
-    text = _take_answer(answer, editor, language, data_dir() / "drafts" / f"{chosen}.txt")
+    draft = data_dir() / "drafts" / f"{chosen}.txt"
+    typed = answer is None and sys.stdin.isatty()
+    text = _take_answer(answer, editor, language, draft)
     if not text.strip():
         _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
     from inferproof.grading.attempts import keep
@@ -206,6 +235,8 @@ def drill(
     with _ledger() as ledger:
         grade = _grade(deck[chosen], text, language, ledger)
         keep(ledger, chosen, text, grade)
+    if typed:
+        draft.unlink(missing_ok=True)
     if as_json:
         from inferproof.reports.as_json import grade_json
 
@@ -229,29 +260,38 @@ def _take_answer(file: Path | None, editor: bool, language: str, draft: Path) ->
         return sys.stdin.buffer.read(_MAX_ANSWER + 1).decode("utf-8", "replace")
     if editor:
         return _edited(draft)
+    return _typed(language, draft)
+
+
+def _typed(language: str, draft: Path) -> str:
+    """What the person types, up to a dot or the end of input. It stays a draft until it is graded and kept."""
+    from inferproof.runners.paths import write_atomically
+
     hint = {
         "en": "Your answer (end with a line that holds only a dot, or Ctrl-D):",
         "zh": "请作答（单独一行输入 . 或按 Ctrl-D 结束）：",
     }
-    typer.echo(hint[language])
     lines: list[str] = []
     try:
+        typer.echo(hint[language])
         while (line := input("> ")) != ".":
             lines.append(line)
     except EOFError:
         typer.echo()
     except KeyboardInterrupt:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text("\n".join(lines), encoding="utf-8")
         typer.echo(
             _t(f"\ninterrupted; what you typed is kept in {draft}", f"\n已中断；已输入的内容保存在 {draft}"), err=True
         )
         raise typer.Exit(INTERRUPTED) from None
+    finally:  # also when the terminal was closed, and saying anything fails
+        if lines:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(draft, "\n".join(lines))
     return "\n".join(lines)
 
 
 def _edited(draft: Path) -> str:
-    """What the person wrote in $VISUAL or $EDITOR; the draft file stays, so nothing typed is ever lost."""
+    """What the person wrote in $VISUAL or $EDITOR, going on from a draft that was not graded yet."""
     import shlex
     import subprocess
 
@@ -286,7 +326,7 @@ def _edited(draft: Path) -> str:
     )
 )
 def grade(
-    card: Annotated[str | None, typer.Argument(help=_t("Card id.", "题卡 id。"))] = None,
+    card: Annotated[str | None, typer.Argument(help=_t("Card id.", "题卡 id。"), autocompletion=_cards_like)] = None,
     file: Annotated[
         Path | None, typer.Argument(help=_t("The answer; - for stdin.", "回答文件；- 表示标准输入。"))
     ] = None,
@@ -452,7 +492,9 @@ def builds_list(as_json: JsonOption = False, lang: LangOption = None) -> None:
         "安装构建的环境（缺省为全部能安装的构建）。",
     ),
 )
-def builds_setup(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
+def builds_setup(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", autocompletion=_builds_like)] = None,
+) -> None:
     """Set builds up."""
     from inferproof.reports.live import Live
     from inferproof.runners.builds import find_build, load_builds
@@ -476,7 +518,7 @@ def builds_setup(names: Annotated[list[str] | None, typer.Argument(metavar="[NAM
 @builds_app.command(
     "show", help=_t("A build's exact identity, and how it stands to the pin.", "构建的确切身份，以及与固定版本的关系。")
 )
-def builds_show(name: str, as_json: JsonOption = False, lang: LangOption = None) -> None:
+def builds_show(name: BuildName, as_json: JsonOption = False, lang: LangOption = None) -> None:
     """Show a build."""
     from dataclasses import asdict
 
@@ -496,7 +538,7 @@ def builds_show(name: str, as_json: JsonOption = False, lang: LangOption = None)
 
 
 @builds_app.command("remove", help=_t("Delete a build's environment (evidence stays).", "删除构建的环境（证据保留）。"))
-def builds_remove(name: str) -> None:
+def builds_remove(name: BuildName) -> None:
     """Remove a build."""
     from inferproof.runners.builds import find_build
     from inferproof.runners.environment import remove
@@ -559,7 +601,7 @@ def cards_list(as_json: JsonOption = False, cards: CardsOption = None, lang: Lan
     help=_t("A card: question, rubric, claims; --answer adds the model answer.", "显示题卡；--answer 附参考答案。"),
 )
 def cards_show(
-    card: str,
+    card: CardName,
     answer: Annotated[
         bool, typer.Option("--answer", help=_t("Show the model answer too.", "同时显示参考答案。"))
     ] = False,

@@ -103,8 +103,7 @@ def _disk() -> Finding:
             ("set INFERPROOF_CACHE to a folder that you can write to", "将 INFERPROOF_CACHE 设为可写的文件夹"),
         )  # fmt: skip
     en, zh = f"{free / GIB:.1f} GiB free in {cache}", f"{cache} 剩余 {free / GIB:.1f} GiB"
-    missing = [b for b in load_builds().values() if b.default and environment.ready(b) is None]
-    if free >= DISK_NEEDED or not missing:
+    if free >= DISK_NEEDED or _all_set_up():
         return _finding("disk", "ok", en, zh)
     return _finding(
         "disk", "warn", f"{en}; setting up the builds wants {DISK_NEEDED // GIB}",
@@ -157,19 +156,17 @@ def _compiler() -> Finding:
 
 
 def _plots() -> Finding:
-    missing = [name for name in ("matplotlib", "pandas") if importlib.util.find_spec(name) is None]
-    if not missing:
+    if importlib.util.find_spec("matplotlib"):
         return _finding("plots", "ok", "reports have plots", "报告含图")
     return _finding(
-        "plots", "warn", f"{' and '.join(missing)} missing: reports come without plots",
-        f"缺少 {'、'.join(missing)}：报告没有图",
+        "plots", "warn", "matplotlib missing: reports come without plots", "缺少 matplotlib：报告没有图",
         ("pip install 'inferproof[plots]'", "pip install 'inferproof[plots]'"),
     )  # fmt: skip
 
 
 def _index() -> Finding:
-    if all(environment.ready(build) for build in load_builds().values() if build.default):
-        return _finding("network", "ok", "not needed: all default builds are set up", "不需要：默认构建均已就绪")
+    if _all_set_up():
+        return _finding("network", "ok", "not needed: all builds are set up", "不需要：各构建均已就绪")
     url = _index_url()
     try:
         import httpx
@@ -183,6 +180,13 @@ def _index() -> Finding:
              "setup 需要软件包索引，或 wheel 文件夹（PIP_FIND_LINKS）"),
         )  # fmt: skip
     return _finding("network", "ok", "pip's package index answers", "pip 的软件包索引有应答")
+
+
+def _all_set_up() -> bool:
+    try:
+        return all(environment.ready(build) for build in load_builds().values() if not build.refusal)
+    except paths.PathError:
+        return False
 
 
 def _index_url() -> str:
