@@ -327,3 +327,28 @@ def test_the_shell_completes_names_of_cards_and_builds(typed: str, offered: str)
     done = run(_INFERPROOF_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))
 
     assert done.stdout.split() == [offered]
+
+
+def test_control_characters_of_an_answer_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    answer = tmp_path / "answer.txt"
+    answer.write_bytes(b"\x1b[31m vLLM reuses \x00 whole blocks only, found by hash \x1b[2J \x1b]0;title\x07.\xff")
+    done = run("grade", CARD, str(answer))
+
+    assert done.returncode == 0
+    assert "whole blocks only, found by hash" in done.stdout
+    assert not [c for c in done.stdout if ord(c) < 32 and c != "\n"]
+
+
+@pytest.mark.parametrize(("size", "status"), [(0, 0), (1 << 20, 0), ((1 << 20) + 1, 2)])
+def test_an_answer_of_any_size_is_graded_or_refused(tmp_path: Path, size: int, status: int) -> None:
+    answer = tmp_path / "answer.txt"
+    answer.write_text("a" * size)
+    done = run("grade", CARD, str(answer), "--json")
+
+    assert (done.returncode, "larger than 1048576 bytes" in done.stderr) == (status, status == 2)
+
+
+def test_a_report_is_written_before_anything_was_verified_or_answered(tmp_path: Path) -> None:
+    assert run("report", "-o", str(tmp_path / "report")).returncode == 0
+
+    assert "inferproof drill" in (tmp_path / "report/report.md").read_text()
