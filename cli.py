@@ -338,6 +338,8 @@ def grade(
     cards: CardsOption = None,
 ) -> None:
     """Grade answers."""
+    from inferproof.grading.answers import language_of
+
     deck = _deck(cards)
     with _ledger() as ledger:
         if jsonl is not None:
@@ -348,7 +350,7 @@ def grade(
         if card is None or file is None:
             _fail(_t("expected CARD and FILE, or --jsonl FILE", "需要 CARD 和 FILE，或 --jsonl FILE"))
         text = _read_text(file)
-        language = _language(lang) if lang else _language_of(text)
+        language = _language(lang) if lang else language_of(text)
         one = deck[_known(card, deck)]
         result = _grade(one, text, language, ledger)
     if as_json:
@@ -363,6 +365,7 @@ def grade(
 
 def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
     """Grade a file of JSON lines. A bad line stops nothing: it is reported, and the exit status says so."""
+    from inferproof.grading.answers import answer_of
     from inferproof.reports.as_json import grade_line
 
     bad = 0
@@ -371,23 +374,13 @@ def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError('expected an object {"id", "card", "lang", "answer"}')
-            missing = [k for k in ("id", "card", "answer") if not isinstance(row.get(k), str | int)]
-            if missing:
-                raise ValueError(f"field '{missing[0]}' is missing or no string")
-            if row["card"] not in deck:
-                raise ValueError(f"there is no card '{row['card']}'")
-            if row.get("lang") not in (None, "en", "zh"):
-                raise ValueError(f"field 'lang' is {row['lang']!r}, expected en or zh")
-        except (ValueError, RecursionError) as error:
+            answer = answer_of(line, deck)
+        except ValueError as error:
             bad += 1
             typer.echo(f"error: {file}:{number}: {error}", err=True)
             continue
-        text = str(row["answer"])
-        result = _grade(deck[row["card"]], text, row.get("lang") or _language_of(text), ledger)
-        typer.echo(json.dumps(grade_line(row["id"], result), ensure_ascii=False))
+        result = _grade(deck[answer.card], answer.text, answer.language, ledger)
+        typer.echo(json.dumps(grade_line(answer.id, result), ensure_ascii=False))
     if bad:
         raise typer.Exit(USAGE)
 
@@ -467,18 +460,9 @@ def builds_list(as_json: JsonOption = False, lang: LangOption = None) -> None:
 
     states = {build.name: state(build) for build in load_builds().values()}
     if as_json:
-        rows = [
-            {
-                "name": b.name,
-                "engine": b.engine,
-                "version": b.version,
-                "levels": list(b.levels),
-                "default": b.default,
-                "state": states[b.name],
-            }
-            for b in load_builds().values()
-        ]
-        _print_json({"builds": rows})
+        from inferproof.reports.as_json import builds_json
+
+        _print_json(builds_json(load_builds().values(), states))
         return
     from inferproof.reports.terminal import builds_table
 
@@ -586,11 +570,9 @@ def cards_list(as_json: JsonOption = False, cards: CardsOption = None, lang: Lan
     deck = _deck(cards)
     language = _language(lang)
     if as_json:
-        rows = [
-            {"id": c.id, "collection": c.collection, "title": c.title.of(language), "claims": len(c.claims)}
-            for c in deck.values()
-        ]
-        _print_json({"cards": rows})
+        from inferproof.reports.as_json import cards_json
+
+        _print_json(cards_json(deck.values(), language))
         return
     for card in deck.values():
         typer.echo(f"{card.id:<30} {len(card.claims):>3}  {card.title.of(language)}")
@@ -618,22 +600,12 @@ def cards_show(
 @evidence_app.command("list", help=_t("Every record in the ledger, oldest first.", "列出账本中的记录。"))
 def evidence_list(as_json: JsonOption = False) -> None:
     """List evidence."""
+    from inferproof.reports.as_json import evidence_line
+
     with _ledger() as ledger:
         for e in ledger.evidence():
-            row = {
-                "id": e.id,
-                "probe": e.task["probe"],
-                "engine": e.task["engine"],
-                "build": e.task["build"],
-                "level": e.task["level"],
-                "params": e.task["params"],
-                "ended": e.ended,
-                "seconds": e.seconds,
-                "engine_start_s": e.engine_start_s,
-                "started_at": e.started_at,
-            }
             if as_json:
-                typer.echo(json.dumps(row, ensure_ascii=False))
+                typer.echo(json.dumps(evidence_line(e), ensure_ascii=False))
             else:
                 typer.echo(f"{e.id[:12]}  {e.started_at[:19]}  {e.task['build']:<16} {e.task['probe']:<28} {e.ended}")
 
@@ -679,11 +651,6 @@ def _language(given: str | None) -> Language:
     if given not in (None, "en", "zh"):
         _fail(f"--lang is '{given}', expected en or zh")
     return "zh" if given == "zh" or (given is None and _CHINESE) else "en"
-
-
-def _language_of(text: str) -> Language:
-    """The language an answer is written in: Chinese where at least a tenth of its characters are."""
-    return "zh" if sum("\u4e00" <= c <= "\u9fff" for c in text) * 10 >= len(text) > 0 else "en"
 
 
 def _deck(extra: list[Path] | None) -> dict[str, Card]:

@@ -120,6 +120,7 @@ def test_grade_many_gives_a_line_each_and_reports_bad_lines_without_stopping(tmp
         "{not json",
         "null",
         "[" * 100_000,
+        json.dumps({**good, "id": "\ud800"}),
         json.dumps({**good, "id": "b", "card": "nope"}),
         "[]",
         json.dumps({**good, "id": "c"}),
@@ -130,7 +131,7 @@ def test_grade_many_gives_a_line_each_and_reports_bad_lines_without_stopping(tmp
     out = [json.loads(line) for line in done.stdout.splitlines()]
     assert [o["id"] for o in out] == ["a", "c"]
     assert set(out[0]) == {"id", "score", "points", "contradicted"}
-    assert (done.returncode, done.stderr.count("error:")) == (2, 5)
+    assert (done.returncode, done.stderr.count("error:")) == (2, 6)
     assert 'answers.jsonl:3: expected an object {"id", "card", "lang", "answer"}' in done.stderr
     assert "answers.jsonl:2:" in done.stderr
 
