@@ -103,7 +103,8 @@ def _disk() -> Finding:
             ("set INFERPROOF_CACHE to a folder that you can write to", "将 INFERPROOF_CACHE 设为可写的文件夹"),
         )  # fmt: skip
     en, zh = f"{free / GIB:.1f} GiB free in {cache}", f"{cache} 剩余 {free / GIB:.1f} GiB"
-    if free >= DISK_NEEDED or _all_set_up():
+    missing = [b for b in load_builds().values() if not b.refusal and environment.ready(b) is None]
+    if free >= DISK_NEEDED or not missing:
         return _finding("disk", "ok", en, zh)
     return _finding(
         "disk", "warn", f"{en}; setting up the builds wants {DISK_NEEDED // GIB}",
@@ -165,7 +166,7 @@ def _plots() -> Finding:
 
 
 def _index() -> Finding:
-    if _all_set_up():
+    if all(environment.ready(build) for build in load_builds().values() if not build.refusal):
         return _finding("network", "ok", "not needed: all builds are set up", "不需要：各构建均已就绪")
     url = _index_url()
     try:
@@ -180,13 +181,6 @@ def _index() -> Finding:
              "setup 需要软件包索引，或 wheel 文件夹（PIP_FIND_LINKS）"),
         )  # fmt: skip
     return _finding("network", "ok", "pip's package index answers", "pip 的软件包索引有应答")
-
-
-def _all_set_up() -> bool:
-    try:
-        return all(environment.ready(build) for build in load_builds().values() if not build.refusal)
-    except paths.PathError:
-        return False
 
 
 def _index_url() -> str:

@@ -88,10 +88,10 @@ def folder(build: Build) -> Path:
 
 
 def ready(build: Build) -> Environment | None:
-    """The build's environment if it is complete, unchanged and up to date, else None. Raises PathError."""
+    """The build's environment if it is complete, unchanged and up to date, else None."""
     try:
         return find(build)
-    except NotReady:
+    except (NotReady, paths.PathError):
         return None
 
 
