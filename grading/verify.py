@@ -31,8 +31,8 @@ _WHY = {
         "只有已发表的数据作依据；实测需要 GPU",
     ),
     "no build": (
-        "no chosen build offers {where} at level {levels} (chosen: {among})",
-        "所选构建中没有能在 {levels} 级别提供{where}的（所选：{among}）",
+        "no chosen build offers engine {where} at level {levels} (chosen: {among})",
+        "所选构建中没有能在 {levels} 级别提供引擎 {where} 的（所选：{among}）",
     ),
     "no level": (
         "its probe does not run at level {level}, only at {levels}",
