@@ -18,6 +18,7 @@ from typing import IO, Any
 from inferproof.runners.evidence import Task
 
 ENGINE_START_TIMEOUT_S = 300.0
+CLOSE_TIMEOUT_S = 5.0
 MAX_LOG_BYTES = 256 << 20
 _TICK_S = 0.25
 _MEMORY_EVERY_S = 2.0
@@ -140,11 +141,14 @@ class Worker:
             listen(event["event"], event)
 
     def stop(self) -> None:
-        """Let the worker close its engine and end; kill what is left of its group."""
+        """Let the worker close its engine and end; kill what is left of its group, also on an interrupt."""
         self._send({"stop": True})
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=5)
-        self.kill()
+        try:
+            self.process.wait(timeout=CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
 
     def kill(self) -> None:
         """Kill the whole process group, at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -236,6 +237,27 @@ def test_an_engine_whose_start_hangs_is_killed(start: Callable[[], Worker], monk
     outcome = start().run("r1", engine_task("start-hangs"), quiet)
 
     assert (outcome.ended, "starting the engine" in outcome.reason) == ("timed out", True)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_engine_whose_close_hangs_is_killed(
+    start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    monkeypatch.setattr(worker_module, "CLOSE_TIMEOUT_S", 0.5)
+    worker = start()
+    assert worker.run("r1", engine_task("close-hangs"), quiet).ended == "ok"
+    wait = worker.process.wait
+
+    def interrupt(timeout: float | None = None) -> int:
+        monkeypatch.setattr(worker.process, "wait", wait)
+        raise KeyboardInterrupt
+
+    if interrupted:
+        monkeypatch.setattr(worker.process, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt) if interrupted else contextlib.nullcontext():
+        worker.stop()
+
+    assert group_members(worker.process.pid) == []
 
 
 def test_a_worker_killed_from_outside_is_an_outcome(start: Callable[[], Worker]) -> None:
