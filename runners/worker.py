@@ -155,6 +155,10 @@ class Worker:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # its children hold memory until they are gone
+            for _ in range(200):
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.01)
         with contextlib.suppress(OSError):
             self._out.close()
         if self._in >= 0:
