@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -55,6 +56,23 @@ LangOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help=_t("Machine-readable output on stdout.", "在标准输出给出 JSON。"))
 ]
+
+
+def _cards_like(incomplete: str) -> list[str]:
+    from inferproof.questions.headings import headings
+    from inferproof.runners.paths import cache_dir
+
+    return [card for card in headings(cache_dir() / "headings.json", []) if card.startswith(incomplete)]
+
+
+def _builds_like(incomplete: str) -> list[str]:
+    from inferproof.runners.builds import load_builds
+
+    return [build for build in load_builds() if build.startswith(incomplete)]
+
+
+CardName = Annotated[str, typer.Argument(autocompletion=_cards_like)]
+BuildName = Annotated[str, typer.Argument(autocompletion=_builds_like)]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help=_t("A line per build.", "每个构建一行。"))]
 
 
@@ -86,9 +104,14 @@ def _root(
     )
 )
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[CARD|CARD/CLAIM|PROBE]...")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[CARD|CARD/CLAIM|PROBE]...", autocompletion=_cards_like)
+    ] = None,
     build: Annotated[
-        list[str] | None, typer.Option(help=_t("Only on this build (repeatable).", "只用这个构建（可多次）。"))
+        list[str] | None,
+        typer.Option(
+            help=_t("Only on this build (repeatable).", "只用这个构建（可多次）。"), autocompletion=_builds_like
+        ),
     ] = None,
     level: Annotated[str | None, typer.Option(help=_t("Only at this level.", "只在这一层级运行。"))] = None,
     collection: Annotated[
@@ -111,6 +134,8 @@ def verify(
     from inferproof.runners.site import this_site
 
     language = _language(lang)
+    if junit and not junit.absolute().parent.is_dir():
+        _fail(_t(f"--junit: there is no folder {junit.parent}", f"--junit：没有文件夹 {junit.parent}"))
     deck = _deck(cards)
     chosen = steps.select(deck, names or [], collection)
     _check_claims({card.id: card for card, _ in chosen})
@@ -119,7 +144,7 @@ def verify(
         plan = steps.plan(chosen, site, builds=build or [], level=level, language=language)
         if explain:
             for task in plan.tasks:
-                typer.echo(f"{task.build}  {task.probe} ({task.level}): {steps.explain(task, ledger)}")
+                typer.echo(f"{task.build}  {task.probe} ({task.level}): {steps.explain(task, ledger, language)}")
             return
         from inferproof.reports.live import Live
 
@@ -176,7 +201,10 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
 def drill(
     card: Annotated[
         str | None,
-        typer.Argument(help=_t("Card id; none: the one you answered least.", "题卡 id；缺省为作答最少的一张。")),
+        typer.Argument(
+            help=_t("Card id; none: the one you answered least.", "题卡 id；缺省为作答最少的一张。"),
+            autocompletion=_cards_like,
+        ),
     ] = None,
     lang: LangOption = None,
     answer: Annotated[Path | None, typer.Option(help=_t("Read the answer from a file.", "从文件读取回答。"))] = None,
@@ -196,7 +224,9 @@ def drill(
     heading = asked[chosen]
     if not as_json:
         typer.echo(f"{heading.title[language]}  [{heading.id}]\n\n{heading.question[language]}\n")
-    text = _take_answer(answer, editor, language, data_dir() / "drafts" / f"{chosen}.txt")
+    draft = data_dir() / "drafts" / f"{chosen}.txt"
+    typed = answer is None and sys.stdin.isatty()
+    text = _take_answer(answer, editor, language, draft)
     if not text.strip():
         _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
     from inferproof.grading.attempts import keep
@@ -205,6 +235,8 @@ def drill(
     with _ledger() as ledger:
         grade = _grade(deck[chosen], text, language, ledger)
         keep(ledger, chosen, text, grade)
+    if typed:
+        draft.unlink(missing_ok=True)
     if as_json:
         from inferproof.reports.as_json import grade_json
 
@@ -228,29 +260,38 @@ def _take_answer(file: Path | None, editor: bool, language: str, draft: Path) ->
         return sys.stdin.buffer.read(_MAX_ANSWER + 1).decode("utf-8", "replace")
     if editor:
         return _edited(draft)
+    return _typed(language, draft)
+
+
+def _typed(language: str, draft: Path) -> str:
+    """What the person types, up to a dot or the end of input. It stays a draft until it is graded and kept."""
+    from inferproof.runners.paths import write_atomically
+
     hint = {
         "en": "Your answer (end with a line that holds only a dot, or Ctrl-D):",
         "zh": "请作答（单独一行输入 . 或按 Ctrl-D 结束）：",
     }
-    typer.echo(hint[language])
     lines: list[str] = []
     try:
+        typer.echo(hint[language])
         while (line := input("> ")) != ".":
             lines.append(line)
     except EOFError:
         typer.echo()
     except KeyboardInterrupt:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text("\n".join(lines), encoding="utf-8")
         typer.echo(
             _t(f"\ninterrupted; what you typed is kept in {draft}", f"\n已中断；已输入的内容保存在 {draft}"), err=True
         )
         raise typer.Exit(INTERRUPTED) from None
+    finally:  # also when the terminal was closed, and saying anything fails
+        if lines:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(draft, "\n".join(lines))
     return "\n".join(lines)
 
 
 def _edited(draft: Path) -> str:
-    """What the person wrote in $VISUAL or $EDITOR; the draft file stays, so nothing typed is ever lost."""
+    """What the person wrote in $VISUAL or $EDITOR, going on from a draft that was not graded yet."""
     import shlex
     import subprocess
 
@@ -285,7 +326,7 @@ def _edited(draft: Path) -> str:
     )
 )
 def grade(
-    card: Annotated[str | None, typer.Argument(help=_t("Card id.", "题卡 id。"))] = None,
+    card: Annotated[str | None, typer.Argument(help=_t("Card id.", "题卡 id。"), autocompletion=_cards_like)] = None,
     file: Annotated[
         Path | None, typer.Argument(help=_t("The answer; - for stdin.", "回答文件；- 表示标准输入。"))
     ] = None,
@@ -297,6 +338,8 @@ def grade(
     cards: CardsOption = None,
 ) -> None:
     """Grade answers."""
+    from inferproof.grading.answers import language_of
+
     deck = _deck(cards)
     with _ledger() as ledger:
         if jsonl is not None:
@@ -307,7 +350,7 @@ def grade(
         if card is None or file is None:
             _fail(_t("expected CARD and FILE, or --jsonl FILE", "需要 CARD 和 FILE，或 --jsonl FILE"))
         text = _read_text(file)
-        language = _language(lang) if lang else _language_of(text)
+        language = _language(lang) if lang else language_of(text)
         one = deck[_known(card, deck)]
         result = _grade(one, text, language, ledger)
     if as_json:
@@ -322,6 +365,7 @@ def grade(
 
 def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
     """Grade a file of JSON lines. A bad line stops nothing: it is reported, and the exit status says so."""
+    from inferproof.grading.answers import answer_of
     from inferproof.reports.as_json import grade_line
 
     bad = 0
@@ -330,21 +374,13 @@ def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            missing = [k for k in ("id", "card", "answer") if not isinstance(row.get(k), str | int)]
-            if missing:
-                raise ValueError(f"field '{missing[0]}' is missing or no string")
-            if row["card"] not in deck:
-                raise ValueError(f"there is no card '{row['card']}'")
-            if row.get("lang") not in (None, "en", "zh"):
-                raise ValueError(f"field 'lang' is {row['lang']!r}, expected en or zh")
-        except (ValueError, AttributeError) as error:
+            answer = answer_of(line, deck)
+        except ValueError as error:
             bad += 1
             typer.echo(f"error: {file}:{number}: {error}", err=True)
             continue
-        text = str(row["answer"])
-        result = _grade(deck[row["card"]], text, row.get("lang") or _language_of(text), ledger)
-        typer.echo(json.dumps(grade_line(row["id"], result), ensure_ascii=False))
+        result = _grade(deck[answer.card], answer.text, answer.language, ledger)
+        typer.echo(json.dumps(grade_line(answer.id, result), ensure_ascii=False))
     if bad:
         raise typer.Exit(USAGE)
 
@@ -380,10 +416,11 @@ def report(
     from inferproof.reports.study import write
     from inferproof.runners.site import this_site
 
+    language = _language(lang)
     deck = _deck(cards)
     site = this_site()
     with _ledger() as ledger:
-        verdicts, evidence = known_evidence(select(deck, []), site, ledger)
+        verdicts, evidence = known_evidence(select(deck, []), site, ledger, language)
         path = write(
             output,
             deck=deck,
@@ -392,7 +429,7 @@ def report(
             attempts=kept(ledger),
             identities=site.identities,
             recorded=load_recorded(),
-            language=_language(lang),
+            language=language,
         )
     typer.echo(_t(f"report written to {path}", f"报告已写入 {path}"))
 
@@ -423,18 +460,9 @@ def builds_list(as_json: JsonOption = False, lang: LangOption = None) -> None:
 
     states = {build.name: state(build) for build in load_builds().values()}
     if as_json:
-        rows = [
-            {
-                "name": b.name,
-                "engine": b.engine,
-                "version": b.version,
-                "levels": list(b.levels),
-                "default": b.default,
-                "state": states[b.name],
-            }
-            for b in load_builds().values()
-        ]
-        _print_json({"builds": rows})
+        from inferproof.reports.as_json import builds_json
+
+        _print_json(builds_json(load_builds().values(), states))
         return
     from inferproof.reports.terminal import builds_table
 
@@ -448,27 +476,33 @@ def builds_list(as_json: JsonOption = False, lang: LangOption = None) -> None:
         "安装构建的环境（缺省为全部能安装的构建）。",
     ),
 )
-def builds_setup(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
+def builds_setup(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", autocompletion=_builds_like)] = None,
+) -> None:
     """Set builds up."""
     from inferproof.reports.live import Live
     from inferproof.runners.builds import find_build, load_builds
     from inferproof.runners.environment import ready
-    from inferproof.runners.setup import setup
+    from inferproof.runners.setup import SetupInterrupted, setup
 
     chosen = [find_build(name) for name in names] if names else [b for b in load_builds().values() if not b.refusal]
     for build in chosen:
         if ready(build):
             typer.echo(_t(f"{build.name}: ready", f"{build.name}：就绪"))
             continue
-        with Live() as bar:
-            setup(build, bar.step)
+        try:
+            with Live() as bar:
+                setup(build, bar.step)
+        except SetupInterrupted as stopped:
+            typer.echo(f"\n{stopped}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
         typer.echo(_t(f"{build.name}: set up", f"{build.name}：已安装"))
 
 
 @builds_app.command(
     "show", help=_t("A build's exact identity, and how it stands to the pin.", "构建的确切身份，以及与固定版本的关系。")
 )
-def builds_show(name: str, as_json: JsonOption = False, lang: LangOption = None) -> None:
+def builds_show(name: BuildName, as_json: JsonOption = False, lang: LangOption = None) -> None:
     """Show a build."""
     from dataclasses import asdict
 
@@ -477,24 +511,18 @@ def builds_show(name: str, as_json: JsonOption = False, lang: LangOption = None)
     from inferproof.runners.identity import identify
 
     build = find_build(name)
-    identity = asdict(identify(build, find(build)))
+    identity = None if build.refusal else identify(build, find(build))
     if as_json:
-        _print_json({"build": build.name, "levels": list(build.levels), "identity": identity})
+        known = asdict(identity) if identity else None
+        _print_json({"build": build.name, "levels": list(build.levels), "identity": known})
         return
-    language = _language(lang)
-    typer.echo(f"{build.name}: {build.about.en if language == 'en' else build.about.zh}")
-    for key, value in identity.items():
-        if isinstance(value, Mapping):
-            typer.echo(f"  {key}: {len(value)}")
-        elif value not in (None, "", [], ()):
-            typer.echo(f"  {key}: {value}")
-    typer.echo(f"  levels: {', '.join(build.levels)}")
-    if build.stands_to_pin:
-        typer.echo(f"  pin: {build.stands_to_pin.how.en if language == 'en' else build.stands_to_pin.how.zh}")
+    from inferproof.reports.build_view import build_view
+
+    _console().print(build_view(build, identity, _language(lang)))
 
 
 @builds_app.command("remove", help=_t("Delete a build's environment (evidence stays).", "删除构建的环境（证据保留）。"))
-def builds_remove(name: str) -> None:
+def builds_remove(name: BuildName) -> None:
     """Remove a build."""
     from inferproof.runners.builds import find_build
     from inferproof.runners.environment import remove
@@ -542,11 +570,9 @@ def cards_list(as_json: JsonOption = False, cards: CardsOption = None, lang: Lan
     deck = _deck(cards)
     language = _language(lang)
     if as_json:
-        rows = [
-            {"id": c.id, "collection": c.collection, "title": c.title.of(language), "claims": len(c.claims)}
-            for c in deck.values()
-        ]
-        _print_json({"cards": rows})
+        from inferproof.reports.as_json import cards_json
+
+        _print_json(cards_json(deck.values(), language))
         return
     for card in deck.values():
         typer.echo(f"{card.id:<30} {len(card.claims):>3}  {card.title.of(language)}")
@@ -557,7 +583,7 @@ def cards_list(as_json: JsonOption = False, cards: CardsOption = None, lang: Lan
     help=_t("A card: question, rubric, claims; --answer adds the model answer.", "显示题卡；--answer 附参考答案。"),
 )
 def cards_show(
-    card: str,
+    card: CardName,
     answer: Annotated[
         bool, typer.Option("--answer", help=_t("Show the model answer too.", "同时显示参考答案。"))
     ] = False,
@@ -574,22 +600,12 @@ def cards_show(
 @evidence_app.command("list", help=_t("Every record in the ledger, oldest first.", "列出账本中的记录。"))
 def evidence_list(as_json: JsonOption = False) -> None:
     """List evidence."""
+    from inferproof.reports.as_json import evidence_line
+
     with _ledger() as ledger:
         for e in ledger.evidence():
-            row = {
-                "id": e.id,
-                "probe": e.task["probe"],
-                "engine": e.task["engine"],
-                "build": e.task["build"],
-                "level": e.task["level"],
-                "params": e.task["params"],
-                "ended": e.ended,
-                "seconds": e.seconds,
-                "engine_start_s": e.engine_start_s,
-                "started_at": e.started_at,
-            }
             if as_json:
-                typer.echo(json.dumps(row, ensure_ascii=False))
+                typer.echo(json.dumps(evidence_line(e), ensure_ascii=False))
             else:
                 typer.echo(f"{e.id[:12]}  {e.started_at[:19]}  {e.task['build']:<16} {e.task['probe']:<28} {e.ended}")
 
@@ -635,11 +651,6 @@ def _language(given: str | None) -> Language:
     if given not in (None, "en", "zh"):
         _fail(f"--lang is '{given}', expected en or zh")
     return "zh" if given == "zh" or (given is None and _CHINESE) else "en"
-
-
-def _language_of(text: str) -> Language:
-    """The language an answer is written in: Chinese where at least a tenth of its characters are."""
-    return "zh" if sum("\u4e00" <= c <= "\u9fff" for c in text) * 10 >= len(text) > 0 else "en"
 
 
 def _deck(extra: list[Path] | None) -> dict[str, Card]:
@@ -689,9 +700,16 @@ def _fail(message: str) -> NoReturn:
 
 
 def main() -> None:
-    """Entry point. Exceptions of ours are messages for the user; any other is a bug, and is kept in a file."""
+    """Entry point. Exceptions of ours and the system's are messages; any other is a bug, and is kept in a file."""
+    for stop in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C, unless we were told to outlive it (nohup)
+        if signal.getsignal(stop) is signal.SIG_DFL:
+            signal.signal(stop, signal.default_int_handler)
     try:
         app()
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        sys.exit(USAGE)
     except Exception as error:
         if not type(error).__module__.startswith("inferproof."):
             _report_bug()

@@ -21,6 +21,43 @@ Named = tuple[Card, str]
 """A card and the id of one of its claims."""
 
 
+_WHY = {
+    "no GPU": (
+        "needs an NVIDIA GPU; run the same command on a machine that has one, with a build of level cuda",
+        "需要 NVIDIA GPU；请在有 GPU 的机器上，用 cuda 级别的构建执行同一命令",
+    ),
+    "published": (
+        "only published figures stand behind it; measuring them needs a GPU",
+        "只有已发表的数据作依据；实测需要 GPU",
+    ),
+    "no build": (
+        "no chosen build offers engine {where} at level {levels} (chosen: {among})",
+        "所选构建中没有能在 {levels} 级别提供引擎 {where} 的（所选：{among}）",
+    ),
+    "no level": (
+        "its probe does not run at level {level}, only at {levels}",
+        "它的探针不在 {level} 级别运行，只在 {levels} 级别运行",
+    ),
+    "not yet": (
+        "not verified yet on this machine: run inferproof verify",
+        "尚未在本机验证：请运行 inferproof verify",
+    ),
+    "never": ("never run with these parameters on this build", "从未以这些参数在该构建上运行"),
+    "up to date": ("up to date", "证据是最新的"),
+    "ended": ("the last run {ended}: {reason}", "上次运行的结果是 {ended}：{reason}"),
+    "changed": ("changed since the last run: {changed}", "上次运行之后有变化：{changed}"),
+    "probe_code": ("the probe's code", "探针代码"),
+    "build_digest": ("the build's installed files", "构建的文件"),
+    "config": ("the engine config", "引擎配置"),
+    "level": ("the level", "层级"),
+}
+"""Why a claim did not run, or why a run is wanted, in English and in Chinese."""
+
+
+def _why(key: str, language: Language, **values: object) -> str:
+    return _WHY[key][language == "zh"].format(**values)
+
+
 class SelectionError(ValueError):
     """A name that is no card, claim, probe, build or level; the message offers the nearest names."""
 
@@ -74,6 +111,8 @@ class Plan:
     claims_of: dict[str, list[Named]] = field(default_factory=dict)
     """Task key -> the claims that its evidence decides."""
     not_run: list[Verdict] = field(default_factory=list)
+    language: Language = "en"
+    """Of the reasons."""
 
 
 def plan(
@@ -100,9 +139,9 @@ def plan(
     named = [b for b in site.builds.values() if b.name in builds]
     usual = [b for b in site.builds.values() if b.default]
     others = [b for b in site.builds.values() if not b.default and b.refusal is None]
-    made = Plan()
+    made = Plan(language=language)
     for card, claim_id in claims:
-        _plan_claim(made, card, claim_id, [named] if builds else [usual, others], site, level, language, params or {})
+        _plan_claim(made, card, claim_id, [named] if builds else [usual, others], site, level, params or {})
     return made
 
 
@@ -113,18 +152,15 @@ def _plan_claim(
     offers: Sequence[Sequence[Build]],
     site: Site,
     level: str | None,
-    language: Language,
     params: Mapping[str, Any],
 ) -> None:
     """Plan the claim on every build of the first of the `offers` in which any can answer it."""
     claim = card.claims[claim_id]
     if claim.kind == "judgement":
-        made.not_run.append(not_run(card, claim_id, None, claim.reason.of(language) if claim.reason else ""))
+        made.not_run.append(not_run(card, claim_id, None, claim.reason.of(made.language) if claim.reason else ""))
         return
     if claim.probe is None:
-        made.not_run.append(
-            not_run(card, claim_id, None, "only published figures stand behind it; measuring them needs a GPU")
-        )
+        made.not_run.append(not_run(card, claim_id, None, _why("published", made.language)))
         return
     probe = find_probe(claim.probe, claim.engine)
     resolved = probe.resolve({**claim.probe_params, **params})
@@ -133,10 +169,13 @@ def _plan_claim(
     )
     fit = next(filter(None, fits), [])
     if not fit:
-        made.not_run.append(not_run(card, claim_id, None, _why_no_build(claim, probe, offers[0], level)))
+        made.not_run.append(not_run(card, claim_id, None, _why_no_build(claim, probe, offers[0], level, made.language)))
     for build, at in fit:
         if build.name in site.missing:
-            made.not_run.append(not_run(card, claim_id, build.name, site.missing[build.name]))
+            missing = site.missing[build.name]
+            made.not_run.append(
+                not_run(card, claim_id, build.name, missing.zh if made.language == "zh" else missing.en)
+            )
             continue
         task = Task(
             probe=probe.name,
@@ -173,13 +212,16 @@ def _speaks_of(claim: Claim, build: Build) -> bool:
     )
 
 
-def _why_no_build(claim: Claim, probe: Probe, chosen: Sequence[Build], level: str | None) -> str:
+def _why_no_build(claim: Claim, probe: Probe, chosen: Sequence[Build], level: str | None, language: Language) -> str:
     least = claim.level or probe.levels[0]
     if least == "cuda" or probe.levels == ("cuda",):
-        return "needs an NVIDIA GPU; run the same command on a machine that has one, with a build of level cuda"
+        return _why("no GPU", language)
+    join = " 或 " if language == "zh" else " or "
+    if level is not None and level not in probe.levels:
+        return _why("no level", language, level=level, levels=join.join(probe.levels))
     among = ", ".join(b.name for b in chosen) or "none"
-    where = f"engine {probe.engine}" + (f" {claim.versions}" if claim.versions else "")
-    return f"no chosen build offers {where} at level {level or ' or '.join(probe.levels)} (chosen: {among})"
+    where = " ".join(filter(None, (probe.engine, claim.versions)))
+    return _why("no build", language, where=where, levels=level or join.join(probe.levels), among=among)
 
 
 def carry_out(
@@ -210,21 +252,23 @@ def _judged(made: Plan, result: Result) -> list[Verdict]:
     ]
 
 
-def known_evidence(claims: Sequence[Named], site: Site, ledger: Ledger) -> tuple[list[Verdict], dict[str, Evidence]]:
+def known_evidence(
+    claims: Sequence[Named], site: Site, ledger: Ledger, language: Language = "en"
+) -> tuple[list[Verdict], dict[str, Evidence]]:
     """Verdicts from evidence that is there already, without running anything, and that evidence by id."""
     from inferproof.runners.execute import up_to_date
 
-    made = plan(claims, site)
+    made = plan(claims, site, language=language)
     known = up_to_date(made.tasks, ledger)
     verdicts = list(made.not_run)
     for task in made.tasks:
         evidence = known.get(task.key)
-        why = "" if evidence else "not verified yet on this machine: run inferproof verify"
+        why = "" if evidence else _why("not yet", language)
         verdicts += _judged(made, Result(task, evidence, reused=True, reason=why))
     return ordered(verdicts, claims, site), {e.id: e for e in known.values()}
 
 
-def explain(task: Task, ledger: Ledger) -> str:
+def explain(task: Task, ledger: Ledger, language: Language = "en") -> str:
     """Why a task must run, in one sentence, going by the newest record of the same probe, parameters and build."""
     same = [
         e
@@ -233,18 +277,15 @@ def explain(task: Task, ledger: Ledger) -> str:
         == (task.probe, task.engine, task.build, dict(task.params))
     ]
     if not same:
-        return "never run with these parameters on this build"
+        return _why("never", language)
     last = same[-1]
     if last.key == task.key:
-        return "up to date" if last.settled else f"the last run {last.ended}: {last.reason}"
-    names = {
-        "probe_code": "the probe's code",
-        "build_digest": "the build's installed files",
-        "config": "the engine config",
-        "level": "the level",
-    }
-    changed = [words for name, words in names.items() if last.task.get(name) != getattr(task, name)]
-    return f"changed since the last run: {', '.join(changed)}"
+        if last.settled:
+            return _why("up to date", language)
+        return _why("ended", language, ended=last.ended, reason=last.reason)
+    inputs = ("probe_code", "build_digest", "config", "level")
+    changed = [_why(name, language) for name in inputs if last.task.get(name) != getattr(task, name)]
+    return _why("changed", language, changed=("、" if language == "zh" else ", ").join(changed))
 
 
 def evidence_by_claim(card: Card, ledger: Ledger) -> dict[str, list[Evidence]]:

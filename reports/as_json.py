@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from inferproof.grading.result import Grade
 from inferproof.grading.verdict import Verdict, summary
+from inferproof.questions.card import Card, Language
+from inferproof.runners.builds import Build
+from inferproof.runners.evidence import Evidence
 
 
 def verdicts_json(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """`{"claims": [a row per claim and build], "summary": {...}}`."""
     return {"claims": [asdict(v) for v in verdicts], "summary": summary(verdicts)}
+
+
+def builds_json(builds: Iterable[Build], states: Mapping[str, str]) -> dict[str, Any]:
+    """`{"builds": [a row per build]}`; `states`: build name -> how its environment stands."""
+    fields = ("name", "engine", "version", "levels", "default")
+    return {"builds": [{**{name: getattr(b, name) for name in fields}, "state": states[b.name]} for b in builds]}
+
+
+def cards_json(cards: Iterable[Card], language: Language) -> dict[str, Any]:
+    """`{"cards": [a row per card]}`."""
+    return {
+        "cards": [
+            {"id": c.id, "collection": c.collection, "title": c.title.of(language), "claims": len(c.claims)}
+            for c in cards
+        ]
+    }
+
+
+def evidence_line(evidence: Evidence) -> dict[str, Any]:
+    """One record as a line of `evidence list --json`: what ran, how it ended, how long it took."""
+    task = {name: evidence.task[name] for name in ("probe", "engine", "build", "level", "params")}
+    times = {name: getattr(evidence, name) for name in ("ended", "seconds", "engine_start_s", "started_at")}
+    return {"id": evidence.id, **task, **times}
 
 
 def grade_json(grade: Grade) -> dict[str, Any]:

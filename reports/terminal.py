@@ -5,6 +5,7 @@ Every function returns a rich renderable that reads well at 80 columns. rich is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +31,9 @@ _STYLES = {
     "ready": "green", "broken": "bold red", "not set up": "dim", "by hand": "dim",
     "ok": "green", "warn": "yellow", "no": "bold red",
 }  # fmt: skip
+
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Escape sequences and control characters other than line breaks and tabs."""
 
 BuildState = Literal["ready", "not set up", "broken"]
 
@@ -135,7 +139,8 @@ def count_line(verdicts: Sequence[Verdict], language: Language) -> Text:
     def listed(of: Mapping[str, int]) -> str:
         return comma.join(say(language, "count", count=n, word=say(language, word)) for word, n in of.items() if n)
 
-    parts = [say(language, "claims_count", claims=counts["claims"], parts=listed(counts["verdicts"]))]
+    total = "one_claim" if counts["claims"] == 1 else "claims_count"
+    parts = [say(language, total, claims=counts["claims"], parts=listed(counts["verdicts"]))]
     if any(counts["reach"].values()):
         parts.append(say(language, "reach") + say(language, "colon") + listed(counts["reach"]))
     if counts["reused"]:
@@ -262,10 +267,10 @@ def _table(language: Language, *columns: str) -> Table:
 
 
 def _text(text: str, style: str = "") -> Text:
-    """Text that is never read as console markup: answers and reasons may hold brackets."""
+    """Text that is read neither as markup nor by the terminal: answers and logs may hold brackets and escapes."""
     from rich.text import Text
 
-    return Text(text, style=style)
+    return Text(_CONTROL.sub("", text), style=style)
 
 
 def _indented(text: str, by: int, style: str = "") -> Padding:

@@ -157,12 +157,10 @@ def _compiler() -> Finding:
 
 
 def _plots() -> Finding:
-    missing = [name for name in ("matplotlib", "pandas") if importlib.util.find_spec(name) is None]
-    if not missing:
+    if importlib.util.find_spec("matplotlib"):
         return _finding("plots", "ok", "reports have plots", "报告含图")
     return _finding(
-        "plots", "warn", f"{' and '.join(missing)} missing: reports come without plots",
-        f"缺少 {'、'.join(missing)}：报告没有图",
+        "plots", "warn", "matplotlib missing: reports come without plots", "缺少 matplotlib：报告没有图",
         ("pip install 'inferproof[plots]'", "pip install 'inferproof[plots]'"),
     )  # fmt: skip
 
@@ -219,8 +217,9 @@ def _builds() -> list[Finding]:
             environment.find(build)
             version = f" ({build.version})" if build.version else ""
             findings.append(_finding(build.name, "ok", f"ready{version}", f"就绪{version}"))
-        except (environment.NotReady, paths.PathError) as error:
+        except environment.NotReady as error:
             command = f"inferproof builds setup {build.name}"
-            why = str(error).removeprefix(f"{build.name}: ").partition("; run:")[0]
-            findings.append(_finding(build.name, "warn", why, f"尚不可用：{why}", (command, command)))
+            findings.append(_finding(build.name, "warn", error.why.en, error.why.zh, (command, command)))
+        except paths.PathError as error:
+            findings.append(_finding(build.name, "no", str(error), str(error)))
     return findings

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import inferproof
 from inferproof.probes.core import canonical
 from inferproof.runners import paths
-from inferproof.runners.builds import LOCKS, PLACEHOLDERS, Build, find_build
+from inferproof.runners.builds import LOCKS, PLACEHOLDERS, Bilingual, Build, find_build
 from inferproof.runners.fingerprint import cached_python_digest, file_sha256, python_digest
 
 FORMAT = 1
@@ -39,6 +39,14 @@ PASSED_ON = (
 
 class NotReady(Exception):
     """The build has no usable environment; the message says why and which command makes it."""
+
+    def __init__(self, build: Build, why: Bilingual) -> None:
+        name, command = build.name, f"inferproof builds setup {build.name}"
+        self.why = why
+        self.words = Bilingual(f"{name}: {why.en}; run: {command}", f"{name}：{why.zh}；请运行：{command}")
+        if build.refusal is not None:
+            self.words = Bilingual(f"{name} cannot be set up: {why.en}", f"{name} 无法安装：{why.zh}")
+        super().__init__(self.words.en)
 
 
 class StalePlaceholders(NotReady):
@@ -80,10 +88,10 @@ def folder(build: Build) -> Path:
 
 
 def ready(build: Build) -> Environment | None:
-    """The build's environment if it is complete, unchanged and up to date, else None. Raises PathError."""
+    """The build's environment if it is complete, unchanged and up to date, else None."""
     try:
         return find(build)
-    except NotReady:
+    except (NotReady, paths.PathError):
         return None
 
 
@@ -100,7 +108,7 @@ def find(build: Build) -> Environment:
         version = platform.python_version()
         return Environment(paths.builds_dir(), Path(sys.executable), version, None, None, "", None)
     if build.refusal is not None:
-        raise NotReady(f"{build.name} cannot be set up: {build.refusal.en}")
+        raise NotReady(build, build.refusal)
     here, marker = folder(build), read_marker(build)
     runs_in = build if build.base is None else find_build(build.base)
     venv, interpreter = folder(runs_in), read_marker(runs_in)["python"]
@@ -109,11 +117,14 @@ def find(build: Build) -> Environment:
     try:
         files = cached_python_digest(source, here / "files.json")
     except OSError as error:
-        raise _not_ready(build, f"its engine folder is damaged ({error.strerror}: {error.filename})") from error
+        where = f"{error.strerror}: {error.filename}"
+        raise _not_ready(build, f"its engine folder is damaged ({where})", f"引擎目录已损坏（{where}）") from error
     if files != marker["files"]:
-        raise _not_ready(build, f"files of the engine were changed since it was installed, in {source}")
+        changed = f"files of the engine were changed since it was installed, in {source}"
+        raise _not_ready(build, changed, f"引擎的文件在安装后被改动，位于 {source}")
     if installed_placeholders(build) != marker["placeholders"] or shipped_placeholders(build) != marker["placeholders"]:
-        raise StalePlaceholders(_words(build, "its placeholder modules are not the ones that are shipped now"))
+        stale = "its placeholder modules are not the ones that are shipped now"
+        raise StalePlaceholders(build, Bilingual(stale, "占位模块与当前随附的不一致"))
     path = tuple(p for p in (here / "overlay", here / "placeholders") if p.is_dir())
     return Environment(
         here, venv / "venv/bin/python", interpreter["version"], site, source, files, marker["wheel"], path
@@ -127,11 +138,13 @@ def read_marker(build: Build) -> dict[str, Any]:
         marker = json.loads((here / "build.json").read_text(encoding="utf-8"))
         made_from, *_ = (marker[name] for name in ("recipe", "python", "files", "wheel", "placeholders"))
     except FileNotFoundError as error:
-        raise _not_ready(build, "a half-made environment is there" if here.exists() else "it is not set up") from error
+        if here.exists():
+            raise _not_ready(build, "a half-made environment is there", "环境只做了一半") from error
+        raise _not_ready(build, "it is not set up", "尚未安装") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _not_ready(build, "its marker build.json cannot be read") from error
+        raise _not_ready(build, "its marker build.json cannot be read", "标记文件 build.json 无法读取") from error
     if made_from != recipe(build):
-        raise _not_ready(build, "it was made from an older recipe")
+        raise _not_ready(build, "it was made from an older recipe", "是按旧的清单安装的")
     assert isinstance(marker, dict)
     return marker
 
@@ -238,14 +251,10 @@ def _check_interpreter(build: Build, venv: Path, recorded: Mapping[str, Any]) ->
     try:
         now = interpreter_facts(python, recorded["version"])
     except (OSError, KeyError, TypeError) as error:
-        raise _not_ready(build, f"its interpreter {python} is gone") from error
+        raise _not_ready(build, f"its interpreter {python} is gone", f"解释器 {python} 不见了") from error
     if now != recorded:
-        raise _not_ready(build, f"the interpreter behind {python} was replaced")
+        raise _not_ready(build, f"the interpreter behind {python} was replaced", f"{python} 所指的解释器被换过")
 
 
-def _not_ready(build: Build, why: str) -> NotReady:
-    return NotReady(_words(build, why))
-
-
-def _words(build: Build, why: str) -> str:
-    return f"{build.name}: {why}; run: inferproof builds setup {build.name}"
+def _not_ready(build: Build, en: str, zh: str) -> NotReady:
+    return NotReady(build, Bilingual(en, zh))

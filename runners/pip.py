@@ -38,7 +38,8 @@ def run(build: str, command: list[str], follow: Callable[[str], None] | None = N
                 follow(line)
     if code:
         said = "\n".join(f"  {text}" for text in tail)
-        raise SetupError(f"{build}: {' '.join(command[1:4])} failed: {diagnosis(said)}\n{said}")
+        what = " ".join([word for word in command[1:] if not word.startswith("-")][:2])
+        raise SetupError(f"{build}: {what} failed: {diagnosis(said)}\n{said}")
 
 
 def clean_environment() -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from inferproof.runners.builds import Build
+from inferproof.runners.builds import Bilingual, Build
 from inferproof.runners.worker import Launch
 
 MEMORY_SHARE = 0.85
@@ -20,7 +20,7 @@ class Site:
 
     builds: Mapping[str, Build]
     identities: Mapping[str, Mapping[str, Any]]
-    missing: Mapping[str, str]
+    missing: Mapping[str, Bilingual]
     logs: Path
 
     @property
@@ -54,14 +54,14 @@ def this_site() -> Site:
 
     builds = load_builds()
     identities: dict[str, Mapping[str, Any]] = {}
-    missing: dict[str, str] = {}
+    missing: dict[str, Bilingual] = {}
     for build in builds.values():
         if build.refusal is not None:
-            missing[build.name] = build.refusal.en
+            missing[build.name] = build.refusal
             continue
         try:
             identity = identify(build, environment.find(build))
             identities[build.name] = {**asdict(identity), "digest": identity.digest}
         except environment.NotReady as error:
-            missing[build.name] = str(error)
+            missing[build.name] = error.words
     return Site(builds, identities, missing, paths.logs_dir())

@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from typing import IO, Any
 from inferproof.runners.evidence import Task
 
 ENGINE_START_TIMEOUT_S = 300.0
+CLOSE_TIMEOUT_S = 5.0
 MAX_LOG_BYTES = 256 << 20
 _TICK_S = 0.25
+_MEMORY_EVERY_S = 2.0
 
 Listener = Callable[[str, Mapping[str, Any]], None]
 """Called with an event's name and fields: starting, started, observing, ..."""
@@ -41,7 +44,7 @@ class Launch:
     models: Path
     log: Path
     memory_bytes: int
-    """Resident memory of the whole process group above which it is killed."""
+    """Memory of the whole process group above which it is killed."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Outcome:
 
 
 class Worker:
-    """One worker process in its own process group, with pipes of its own."""
+    """One worker process in its own process group, with pipes and a folder for temporary files of its own."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
@@ -67,6 +70,8 @@ class Worker:
         to_worker_r, to_worker_w = os.pipe()
         from_worker_r, from_worker_w = os.pipe()
         self._log: IO[bytes] = launch.log.open("ab")
+        # a short path, since engines make sockets in it; killed ones leave them behind
+        self._scratch = tempfile.TemporaryDirectory(prefix="ip-", ignore_cleanup_errors=True)
         argv = [*launch.python, "-m", "inferproof.probes", str(to_worker_r), str(from_worker_w)]
         try:
             self.process = subprocess.Popen(
@@ -74,7 +79,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
-                env=dict(launch.environment),
+                env={**launch.environment, "TMPDIR": self._scratch.name},
                 pass_fds=(to_worker_r, from_worker_w),
                 start_new_session=True,
                 cwd=launch.log.parent,
@@ -87,6 +92,7 @@ class Worker:
         self._selector = selectors.DefaultSelector()
         self._selector.register(from_worker_r, selectors.EVENT_READ)
         self._buffer = b""
+        self._weighed = time.monotonic()
         self._send(
             {
                 "source": str(launch.source) if launch.source else None,
@@ -124,6 +130,9 @@ class Worker:
                     continue
                 self.kill()
                 return Outcome(trouble[0], f"{trouble[1]}{self._last_words(log_start)}", seconds=now - started)
+            if event["event"] == "babble":
+                self.kill()
+                return Outcome("died", f"no message of ours came from the worker: {event['line']}", now - started)
             if event["event"] == "done":
                 fields = {k: v for k, v in event.items() if k not in ("event", "run")}
                 return Outcome(**fields)
@@ -132,17 +141,24 @@ class Worker:
             listen(event["event"], event)
 
     def stop(self) -> None:
-        """Let the worker close its engine and end; kill what is left of its group."""
+        """Let the worker close its engine and end; kill what is left of its group, also on an interrupt."""
         self._send({"stop": True})
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=5)
-        self.kill()
+        try:
+            self.process.wait(timeout=CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
 
     def kill(self) -> None:
         """Kill the whole process group, at once."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # its children hold memory until they are gone
+            for _ in range(200):
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.01)
         with contextlib.suppress(OSError):
             self._out.close()
         if self._in >= 0:
@@ -150,6 +166,7 @@ class Worker:
             os.close(self._in)
             self._in = -1
         self._log.close()
+        self._scratch.cleanup()
 
     def _send(self, message: Mapping[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError, ValueError):  # a dead worker is found by reading
@@ -166,7 +183,11 @@ class Worker:
                 return None
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
-        event: dict[str, Any] = json.loads(line)
+        try:
+            event: dict[str, Any] = json.loads(line)
+            event["event"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return {"event": "babble", "line": line[:300].decode("utf-8", "replace")}
         return event
 
     def _trouble(self, now: float, deadline: float, phase: str, log_start: int) -> tuple[str, str] | None:
@@ -177,12 +198,11 @@ class Worker:
             return "died", f"the worker ended {how} while {phase}"
         if now > deadline:
             return "timed out", f"still {phase} after its time limit"
-        used = _group_memory(self.process.pid)
-        if used > self.launch.memory_bytes:
-            return (
-                "died",
-                f"out of memory: the worker used {used >> 20} MiB, allowed are {self.launch.memory_bytes >> 20} MiB",
-            )
+        if now > self._weighed + _MEMORY_EVERY_S:
+            self._weighed = now
+            used, allowed = _group_memory(self.process.pid), self.launch.memory_bytes
+            if used > allowed:
+                return "died", f"out of memory: the worker used {used >> 20} MiB, allowed are {allowed >> 20} MiB"
         if self.launch.log.stat().st_size - log_start > MAX_LOG_BYTES:
             return "died", f"the engine wrote more than {MAX_LOG_BYTES >> 20} MiB of log"
         return None
@@ -195,12 +215,13 @@ class Worker:
 
 
 def _group_memory(group: int) -> int:
-    """Resident bytes of all processes of the group."""
+    """Bytes that the processes of the group hold; a page that forked ones share counts once (Linux)."""
     import psutil
 
     total = 0
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(process.pid) == group:
-                total += process.memory_info().rss
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
+            if os.getpgid(pid) == group:
+                held = psutil.Process(pid).memory_full_info()
+                total += getattr(held, "pss", held.rss)
     return total

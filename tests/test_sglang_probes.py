@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import inferproof.runners
-from inferproof.probes import kv_pressure
+from inferproof.probes import kv_pressure, sglang_engine
 
 PLACEHOLDERS = Path(inferproof.runners.__file__).resolve().parent / "placeholders"
 
@@ -67,3 +69,15 @@ def test_a_placeholder_kernel_cannot_run(code: str) -> None:
     ran = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(PLACEHOLDERS)}, stderr=subprocess.PIPE)
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1].split(b":")[0] in (b"TypeError", b"NotImplementedError")
+
+
+def test_an_engine_gets_a_port_that_nobody_holds() -> None:
+    with contextlib.ExitStack() as held:
+        taken = set()
+        for _ in range(50):
+            server = held.enter_context(socket.socket())
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            taken.add(server.getsockname()[1])
+
+        assert {sglang_engine._free_port() for _ in range(50)}.isdisjoint(taken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -170,6 +171,37 @@ def test_a_run_that_eats_memory_is_killed(start: Callable[[], Worker], launch: L
     assert group_members(worker.process.pid) == []
 
 
+def test_memory_that_forked_processes_share_counts_once(start: Callable[[], Worker], launch: Launch) -> None:
+    worker = Worker(Launch(**{**launch.__dict__, "memory_bytes": 250 << 20}))
+
+    outcome = worker.run("r1", task("fork-and-share"), quiet)
+    worker.stop()
+
+    assert (outcome.ended, outcome.observations) == ("ok", {"answer": 6})
+
+
+def test_what_an_engine_leaves_in_the_temporary_folder_goes_with_its_worker(start: Callable[[], Worker]) -> None:
+    worker = start()
+    outcome = worker.run("r1", task("temporary"), quiet)
+    assert outcome.samples is not None
+    left = Path(outcome.samples["left"])
+    assert left.is_dir()
+
+    worker.kill()
+
+    assert not left.parent.exists()
+    assert left.parent.name.startswith("ip-")
+
+
+def test_a_worker_whose_pipe_carries_garbage_is_killed(start: Callable[[], Worker]) -> None:
+    worker = start()
+
+    outcome = worker.run("r1", task("babble"), quiet)
+
+    assert (outcome.ended, "no message of ours" in outcome.reason) == ("died", True)
+    assert group_members(worker.process.pid) == []
+
+
 def test_a_flooded_log_ends_the_run(start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "MAX_LOG_BYTES", 8 << 20)
 
@@ -205,6 +237,27 @@ def test_an_engine_whose_start_hangs_is_killed(start: Callable[[], Worker], monk
     outcome = start().run("r1", engine_task("start-hangs"), quiet)
 
     assert (outcome.ended, "starting the engine" in outcome.reason) == ("timed out", True)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_engine_whose_close_hangs_is_killed(
+    start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    monkeypatch.setattr(worker_module, "CLOSE_TIMEOUT_S", 0.5)
+    worker = start()
+    assert worker.run("r1", engine_task("close-hangs"), quiet).ended == "ok"
+    wait = worker.process.wait
+
+    def interrupt(timeout: float | None = None) -> int:
+        monkeypatch.setattr(worker.process, "wait", wait)
+        raise KeyboardInterrupt
+
+    if interrupted:
+        monkeypatch.setattr(worker.process, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt) if interrupted else contextlib.nullcontext():
+        worker.stop()
+
+    assert group_members(worker.process.pid) == []
 
 
 def test_a_worker_killed_from_outside_is_an_outcome(start: Callable[[], Worker]) -> None:
