@@ -50,7 +50,7 @@ def vllm_by_length(run: Run, *, repeats: int = 3) -> Observations:
     observes=_OBSERVES,
     config=lambda _: {"page_size": 1, "disable_radix_cache": False, "chunked_prefill_size": 8192},
 )
-def sglang_by_length(run: Run, *, repeats: int = 3) -> Observations:
+def sglang_by_length(run: Run, *, repeats: int = 2) -> Observations:
     """Time prefills of 256 to 4096 tokens, each in one batch of SGLang, and fit a + b N + c N^2."""
     return _by_length(run, repeats)
 
