@@ -287,6 +287,7 @@ time.sleep(600)
         ],
         stdout=subprocess.PIPE,
         text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert runner.stdout is not None
     group = int(runner.stdout.readline())
