@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -88,10 +89,9 @@ def _claim(claim: Claim) -> Iterator[tuple[Location, str]]:
         if engines:
             yield ("with", "engine"), f"{claim.probe} has no '{claim.engine}' side; its engines: {', '.join(engines)}"
         else:
-            yield (
-                ("probe",),
-                f"there is no probe '{claim.probe}'; probes are: {', '.join(sorted({name for name, _ in probes}))}",
-            )
+            names = sorted({name for name, _ in probes})
+            near = get_close_matches(claim.probe, names, n=3, cutoff=0.4) or names
+            yield ("probe",), f"there is no probe '{claim.probe}'; did you mean {', '.join(near)}?"
         return
     try:
         probe.resolve(claim.probe_params)

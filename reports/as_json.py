@@ -57,11 +57,10 @@ def grade_json(grade: Grade) -> dict[str, Any]:
 
 
 def grade_line(answer_id: str | int, grade: Grade) -> dict[str, Any]:
-    """One grade as a line of `grade --jsonl`: score, award per point, contradicted statements, layers covered."""
+    """One grade as a line of `grade --jsonl`: score, award per point, contradicted statements."""
     return {
         "id": answer_id,
         "score": grade.score,
         "points": {p.point: p.award for p in grade.points},
         "contradicted": [asdict(f) for f in grade.contradicted],
-        "layers": grade.layers,
     }

@@ -19,7 +19,7 @@ from inferproof.grading.result import Grade
 from inferproof.questions.card import Language
 from inferproof.questions.deck import load_deck
 from inferproof.reports import terminal
-from inferproof.reports.as_json import grade_json, grade_line
+from inferproof.reports.as_json import grade_json
 from inferproof.reports.words import say
 from inferproof.runners.ledger import Ledger
 
@@ -89,12 +89,11 @@ def test_the_model_answer_on_the_method_covers_all_five_layers() -> None:
         assert grade(card, answer, language, {}).layers == LAYERS
 
 
-def test_a_grade_names_its_layers_in_json_and_in_lines() -> None:
+def test_a_grade_names_its_layers_in_json() -> None:
     graded = grade(CARD, "A preempted request gives up its KV blocks.", "en", {})
     expected = ["physical resources", "execution"]
 
     assert json.loads(json.dumps(grade_json(graded)))["layers"] == expected
-    assert json.loads(json.dumps(grade_line(1, graded)))["layers"] == expected
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

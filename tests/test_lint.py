@@ -50,7 +50,7 @@ def test_a_sound_card_has_no_problems(card: Card) -> None:
             "probe: prefix_cache.repeat",
             "probe:",
             "probe",
-            "there is no probe 'prefix_cache.repeat'; probes are: ",
+            "there is no probe 'prefix_cache.repeat'; did you mean prefix_cache.repeat_prompt",
         ),
         ("engine: vllm", "engine: trtllm", "with:", "with.engine", "has no 'trtllm' side; its engines: sglang, vllm"),
         ("engine: vllm, ", "", "with:", "with.engine", "has no 'none' side; its engines: sglang, vllm"),

@@ -30,7 +30,8 @@ def build(name: str, version: str, *, default: bool = False, refusal: Bilingual 
 
 def site(*builds: Build, missing: tuple[str, ...] = ()) -> Site:
     by_name = {b.name: b for b in builds}
-    return Site(by_name, {n: {"digest": n} for n in by_name}, dict.fromkeys(missing, "not set up"), Path())
+    not_set_up = dict.fromkeys(missing, Bilingual("not set up", "尚未安装"))
+    return Site(by_name, {n: {"digest": n} for n in by_name}, not_set_up, Path())
 
 
 def claim_of(card: Card, versions: str | None) -> list[tuple[Card, str]]:
