@@ -65,6 +65,8 @@ class _Session:
         started = time.perf_counter()
         try:
             probe = core.find_probe(command["probe"], command["engine"])
+            if command["config"] is None and command["level"] in ("control", "engine", "cuda"):
+                self.close()  # such a probe starts engines of its own, and two in one process disturb each other
             if command["config"] is not None:
                 result["engine_start_s"] = self._open(command, about)
                 run.engine = self.engine

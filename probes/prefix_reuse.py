@@ -7,7 +7,8 @@ Watched
     Cached tokens as each engine itself reports them, and whether both prompts ran in one step (vLLM: the
     scheduler's plan; SGLang: the log's line for the prefill batch).
 Can mislead
-    A token's KV is computed when the token is fed in, so the last token of an answer has none and cannot hit.
+    A token's KV is computed when the token is fed in, so the last token of an answer has none, unless the engine ran
+    one more forward than it needed: SGLang's overlap scheduler does, and its next turn hits that token too.
     Measuring "cold" requests by sending equal prompts together measures hits instead, in vLLM.
 Sources
     vLLM 0.25.1, 0.26.0, 0.27.1: `v1/core/kv_cache_manager.py` (`allocate_slots` caches full blocks as it plans them).
@@ -70,16 +71,22 @@ def vllm_second_turn(
     engine="sglang",
     levels=("engine",),
     observes=_TURN,
-    config=lambda _: {"page_size": 1, "disable_radix_cache": False},
+    config=lambda p: {"page_size": 1, "disable_radix_cache": False, **({} if p["overlap"] else _NO_OVERLAP)},
     covers=("sglang.srt.mem_cache.radix_cache:RadixCache.cache_finished_req",),
 )
 def sglang_second_turn(
-    run: Run, *, prompt_tokens: int = 100, output_tokens: int = 60, new_tokens: int = 5
+    run: Run,
+    *,
+    prompt_tokens: int = 100,
+    output_tokens: int = 60,
+    new_tokens: int = 5,
+    overlap: bool = True,  # noqa: ARG001 - set in the engine's config
 ) -> Observations:
     """Send a prompt, then the prompt with its answer and something new."""
     return _second_turn(run.engine, prompt_tokens, output_tokens, new_tokens)
 
 
+_NO_OVERLAP = {"disable_overlap_schedule": True}
 _TOGETHER = {
     "one_step": "whether both prompts were computed in the same step",
     "cached_tokens": "cached tokens of each of the two prompts, in order",
@@ -130,8 +137,9 @@ def vllm_sent_together(
 )
 def sglang_sent_together(run: Run, *, prompt_tokens: int = 512) -> Observations:
     """Send the same prompt twice at once on an empty cache, behind another that keeps the scheduler busy meanwhile."""
-    request, other = Request(random_tokens(prompt_tokens, seed=1)), Request(random_tokens(1500, seed=2))
-    for _ in range(5):
+    request = Request(random_tokens(prompt_tokens, seed=1))
+    other = Request(random_tokens(1000, seed=2))  # all three fit into one chunk
+    for _ in range(10):
         run.engine.flush()
         offset = run.log_offset()
         _, *both = run.engine.generate([other, request, request])

@@ -71,10 +71,6 @@ def vllm_propose(
     return {"drafts": list(drafts)}
 
 
-def _beside(p: dict[str, Any]) -> dict[str, Any]:
-    return {**vllm_engine.roomy(16), "speculative_config": ngram(p["width"])}
-
-
 @probe(
     engine="vllm",
     levels=("engine",),
@@ -89,7 +85,6 @@ def _beside(p: dict[str, Any]) -> dict[str, Any]:
         "acceptance_length": "1 + accepted tokens over drafts: tokens committed by a step that verified",
         "step_ratio": "engine steps without speculation over those with it",
     },
-    config=_beside,
     covers=(
         "vllm.v1.spec_decode.ngram_proposer:NgramProposer.propose",
         "vllm.v1.sample.rejection_sampler:RejectionSampler.forward",
@@ -100,24 +95,17 @@ def _beside(p: dict[str, Any]) -> dict[str, Any]:
 def vllm_ngram_run(
     run: Run,
     *,
-    width: int = 7,  # noqa: ARG001 - set in the engine's config
+    width: int = 7,
     max_tokens: int = 128,
     temperature: float = 0.0,
 ) -> Observations:
-    """Generate with n-gram speculation and, on a second engine, without; compare outputs and steps."""
+    """Generate on an engine with n-gram speculation, then on one without; compare outputs and steps."""
     prompt = random_tokens(4, seed=1) * 8
     request = Request(prompt, max_tokens=max_tokens, temperature=temperature)
-    settings = {**vllm_engine.roomy(16), "disable_log_stats": True}  # a second set of counters would replace the first
-    plain_engine = vllm_engine.start(settings, level=run.level, source=run.source, log=run.log, models=run.models)
-    try:
-        plain_tokens, plain_steps = _generate(plain_engine, request)
-    finally:
-        plain_engine.close()
-    before = run.engine.counters()
-    tokens, steps = _generate(run.engine, request)
-    after = run.engine.counters()
+    tokens, steps, counted = _generate(run, {"speculative_config": ngram(width)}, request)
+    plain_tokens, plain_steps, _ = _generate(run, {}, request)
     names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
-    drafts, proposed, accepted = (after[k] - before[k] for k in (f"spec_decode_{n}" for n in names))
+    drafts, proposed, accepted = (counted[f"spec_decode_{name}"] for name in names)
     if temperature == 0 and drafts == 0:
         raise Inconclusive("the proposer drafted nothing, so nothing was speculated")
     return {
@@ -133,17 +121,27 @@ def vllm_ngram_run(
     }
 
 
-def _generate(engine: Any, request: Request) -> tuple[tuple[int, ...], int]:
-    """Output tokens, and the engine steps that it took."""
+def _generate(run: Run, settings: dict[str, Any], request: Request) -> tuple[tuple[int, ...], int, dict[str, float]]:
+    """Output tokens, the engine steps that they took, and what the engine counted; on an engine of its own.
+
+    Not on the worker's: closing one vLLM of a process takes the parallel groups of any other with it.
+    """
+    config = {**vllm_engine.roomy(16), **settings}
+    engine = vllm_engine.start(config, level=run.level, source=run.source, log=run.log, models=run.models)
+    run.modifications = list(engine.modifications)
     steps = 0
 
     def one_more() -> None:
         nonlocal steps
         steps += 1
 
-    engine.flush()
-    [completion] = engine.generate([request], on_step=one_more)
-    return completion.tokens, steps
+    try:
+        before = engine.counters()
+        [completion] = engine.generate([request], on_step=one_more)
+        after = engine.counters()
+    finally:
+        engine.close()
+    return completion.tokens, steps, {name: after[name] - before.get(name, 0) for name in after}
 
 
 @probe(
