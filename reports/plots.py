@@ -61,6 +61,7 @@ def draw(
             ("cache", _cache(series.cache_sends(evidence), inside)),
             ("pressure", _pressure(series.pressure_runs(evidence), inside)),
             ("beam", _beam(series.beam_search(evidence), inside)),
+            ("prefill", _prefill(series.prefill_times(evidence), inside)),
             ("verdicts", _matrix(verdicts, inside)),
             ("scores", _scores(attempts, inside)),
         ):
@@ -144,6 +145,26 @@ def _beam(search: series.BeamSearch | None, say: Say) -> Iterator[Any]:
     axes.set_xlabel(f"{say('picture_round')} ({search.label})")
     axes.set_ylabel(say("picture_beam_tokens"))
     _legend(axes, {say("picture_cache_hit"): BLUE, say("picture_cache_new"): ORANGE})
+    yield figure
+
+
+def _prefill(runs: Sequence[series.PrefillTimes], say: Say) -> Iterator[Any]:
+    """Measured prefill times over the three parts of their fit, an engine a panel."""
+    if not runs:
+        return
+    figure, panels = _figure(2.4 * len(runs) + 0.6, len(runs))
+    for axes, run in zip(panels, runs, strict=True):
+        parts = (run.fixed, run.linear, run.quadratic)
+        axes.stackplot(run.tokens, *parts, colors=(GREY, SAND, ORANGE))
+        axes.plot(run.tokens, run.measured, "o", color=BLUE, markersize=5)
+        axes.set_title(run.label, loc="left", fontsize=10)
+        axes.set_ylabel("TTFT, ms")
+        axes.set_xlim(0, run.tokens[-1] * 1.02)
+        axes.set_ylim(0)
+    panels[-1].set_xticks(runs[-1].tokens)
+    panels[-1].set_xlabel(say("picture_prefill_axis"))
+    colours = {"picture_measured": BLUE, "picture_fixed": GREY, "picture_linear": SAND, "picture_quadratic": ORANGE}
+    _legend(panels[0], {say(key): colour for key, colour in colours.items()}, above=1.12)
     yield figure
 
 

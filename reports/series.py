@@ -52,6 +52,39 @@ class BeamSearch:
     cached: Sequence[int]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PrefillTimes:
+    """One `prefill_time.by_length`: measured prefill times, and the three parts of their fit at each length, in ms."""
+
+    label: str
+    tokens: Sequence[int]
+    measured: Sequence[float]
+    fixed: Sequence[float]
+    linear: Sequence[float]
+    quadratic: Sequence[float]
+
+
+def prefill_times(evidence: Sequence[Evidence]) -> list[PrefillTimes]:
+    """The newest run of each engine."""
+    newest: dict[str, Evidence] = {}
+    for e in sorted(_of(evidence, "prefill_time.by_length"), key=lambda e: e.started_at):
+        newest[str(e.task["engine"])] = e
+    return [_prefill_times(e) for _, e in sorted(newest.items(), reverse=True)]
+
+
+def _prefill_times(e: Evidence) -> PrefillTimes:
+    o = e.observations
+    tokens = [int(n) for n in o["tokens"]]
+    return PrefillTimes(
+        label=str(e.task["build"]),
+        tokens=tokens,
+        measured=[float(t) for t in o["ttft_ms"]],
+        fixed=[float(o["fixed_ms"])] * len(tokens),
+        linear=[float(o["linear_us_per_token"]) * n / 1e3 for n in tokens],
+        quadratic=[float(o["quadratic_ns_per_pair"]) * n * n / 1e6 for n in tokens],
+    )
+
+
 def cache_sends(evidence: Sequence[Evidence]) -> list[CacheSend]:
     """Each case once an engine: builds that saw the same share a bar, builds that differ name themselves."""
     found: dict[tuple[str, str], dict[tuple[int, int], str]] = {}

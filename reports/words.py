@@ -191,6 +191,12 @@ _WORDS: dict[str, tuple[str, str]] = {
     "picture_round": ("round", "轮次"),
     "picture_beam_tokens": ("prompt tokens of the round", "该轮 prompt token 数"),
     "picture_beam_note": ("{requests} req.\n{computed} new", "{requests} 个请求\n新算 {computed}"),
+    "picture_prefill_title": ("Prefill time against length", "prefill 时间与长度"),
+    "picture_prefill_axis": ("prompt tokens", "prompt token 数"),
+    "picture_measured": ("measured", "实测"),
+    "picture_fixed": ("constant part", "常数部分"),
+    "picture_linear": ("linear part", "线性部分"),
+    "picture_quadratic": ("quadratic part", "二次部分"),
     "picture_verdicts_title": ("Verdicts by build", "各构建上的结论"),
     "picture_verdicts_key": (
         "H holds   C contradicted   I inconclusive   – not run   E error",
@@ -213,6 +219,10 @@ _WORDS: dict[str, tuple[str, str]] = {
     "caption_beam": (
         "Every round submits ordinary requests of its own; what the beams seem to share is the prefix cache giving back whole blocks.",
         "每一轮都重新提交普通请求；各 beam 看似共享的部分，是前缀缓存按整块给回的。",
+    ),
+    "caption_prefill": (
+        "Dots are measured on a tiny model on this CPU; the areas are the fit a + bN + cN². The quadratic part is what attention adds.",
+        "圆点是本机 CPU 上小模型的实测值，色块是拟合 a + bN + cN² 的三个部分；二次部分来自注意力。",
     ),
     "caption_verdicts": (
         "H holds, C contradicted, I inconclusive, – not run, E error; an empty cell: the claim is not for that build.",

