@@ -320,9 +320,11 @@ def _edited(draft: Path) -> str:
 @app.command(
     help=_t(
         "Grade answers without a person.\n\nExamples: inferproof grade prefix-cache-ttft answer.txt --json | "
-        'inferproof grade --jsonl answers.jsonl   (a line: {"id", "card", "lang", "answer"})',
+        'inferproof grade --jsonl answers.jsonl   (a line: {"id", "card", "lang", "answer"}) | '
+        "inferproof grade --bench   (the grader itself, measured on the gold set)",
         "无人值守评分。\n\n"
-        "例：inferproof grade prefix-cache-ttft answer.txt --json | inferproof grade --jsonl answers.jsonl",
+        "例：inferproof grade prefix-cache-ttft answer.txt --json | inferproof grade --jsonl answers.jsonl | "
+        "inferproof grade --bench（用标准答案集评测评分器本身）",
     )
 )
 def grade(
@@ -333,11 +335,23 @@ def grade(
     jsonl: Annotated[
         Path | None, typer.Option(help=_t("Many answers, one JSON object a line.", "多份回答，每行一个 JSON。"))
     ] = None,
+    bench: Annotated[
+        bool, typer.Option("--bench", help=_t("Measure the grader on the gold set.", "在标准答案集上评测评分器。"))
+    ] = False,
+    part: Annotated[
+        str,
+        typer.Option(help=_t("Part of the gold set: tune, check or all.", "标准答案集的部分：tune、check 或 all。")),
+    ] = "check",
     as_json: JsonOption = False,
     lang: LangOption = None,
     cards: CardsOption = None,
 ) -> None:
     """Grade answers."""
+    if bench:
+        if card or file or jsonl:
+            _fail(_t("--bench takes the place of CARD, FILE and --jsonl", "--bench 不能与 CARD、FILE、--jsonl 同用"))
+        _bench(part, as_json, _language(lang))
+        return
     from inferproof.grading.answers import language_of
 
     deck = _deck(cards)
@@ -361,6 +375,28 @@ def grade(
         from inferproof.reports.terminal import grade_view
 
         _console().print(grade_view(one, result, language))
+
+
+def _bench(part: str, as_json: bool, language: Language) -> None:
+    """Measure the grader, against the evidence that this machine has."""
+    from dataclasses import asdict
+
+    from inferproof.grading.bench import run
+    from inferproof.grading.gold import PARTS, read_gold
+    from inferproof.grading.verify import evidence_by_claim
+
+    if part not in (*PARTS, "all"):
+        _fail(f"--part is '{part}', expected tune, check or all")
+    deck, answers = _deck(None), read_gold()
+    with _ledger() as ledger:
+        evidence = {card: evidence_by_claim(deck[card], ledger) for card in sorted({a.card for a in answers})}
+    result = run(deck, answers, evidence, part)
+    if as_json:
+        _print_json(asdict(result))
+        return
+    from inferproof.reports.bench_view import bench_view
+
+    _console().print(bench_view(result, language))
 
 
 def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:

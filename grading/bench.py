@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
@@ -76,25 +76,13 @@ class Benchmark:
     claims_with_evidence: int
 
 
-def run(
-    deck: Mapping[str, Card],
-    answers: Sequence[GoldAnswer],
-    evidence: EvidenceOf,
-    part: str,
-    *,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Benchmark:
-    """Grade the answers of one part (`tune`, `check`, `all`); baselines are fitted to the tune part.
-
-    tell  hears what is being done.
-    """
+def run(deck: Mapping[str, Card], answers: Sequence[GoldAnswer], evidence: EvidenceOf, part: str) -> Benchmark:
+    """Grade the answers of one part (`tune`, `check`, `all`); baselines are fitted to the tune part."""
     tune = [a for a in answers if a.part == "tune"]
     chosen = [a for a in answers if part in (a.part, "all")]
-    tell(f"grading {len(chosen)} answers")
     scored = score(deck, chosen, evidence)
     rows, not_run = [], {}
     for name, baseline in BASELINES.items():
-        tell(name)
         try:
             awards = baseline(deck, tune, chosen)
         except NotRun as reason:

@@ -28,7 +28,7 @@ def macro_f1(given: Sequence[float], labels: Sequence[float]) -> float | None:
 def weighted_kappa(given: Sequence[float], labels: Sequence[float]) -> float | None:
     """Cohen's kappa with quadratic weights, of numbers as they stand (no bins).
 
-    1 is agreement, 0 what chance gives. None where chance alone cannot disagree: every number on both sides is the same.
+    1 is agreement, 0 what chance gives. None where all numbers of both sides are the same.
     """
     if not labels:
         return None
