@@ -126,9 +126,13 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
             stance = "reported"
         rejection = cues.REJECTED.search(plain, clause.start, clause.end)
         if rejection and not cues.NOT_REJECTED.search(plain, clause.start, clause.end):
+            if cues.REJECTS_ONE.match(plain, rejection.start(), clause.end):
+                clause.stance, stance = "rejected", "asserted"
+                continue
             for said in clauses[since : i + 1]:
                 said.stance = "rejected"
-            stance = "rejected" if cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end) else stance
+            ahead = cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end)
+            stance = "rejected" if ahead else "asserted"
             if stance == "asserted":
                 since = i + 1
             if clause.stance == "rejected":
