@@ -97,6 +97,10 @@ HEDGE = re.compile(
 WORD = re.compile(r"[a-z0-9]+")
 CHINESE = re.compile(f"[{CJK}]")
 LIST_MARK = re.compile(r"[,，、;；|\n]+|\s[/•·]\s|\.(?=\s)|[。:：]")
+ARROW = re.compile(r"->|=>|→")
+CHAIN_MARK = re.compile(rf"{ARROW.pattern}|{LIST_MARK.pattern}")
+CHINESE_BLANK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
+BLANK_MARK = re.compile(rf"\s|{LIST_MARK.pattern}")
 PREDICATE = re.compile(
     r"\b(?:is|are|was|were|be|been|am|do|does|did|has|have|had|can|could|will|would|shall|should|must|may|might|cannot|\w+n't|needs?|gets?|makes?|takes?|keeps?|gives?|runs?|goes|"
     r"uses?|starts?|becomes?|means?|lets?|allows?|comes?|shows?|leaves?|sends?|adds?|holds?|looks?|finds?|hits|matche[sd]|reuses?|because|so|when|if|until|then|never|not|still|instead|"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
+from statistics import median
 
 from inferproof.grading import cues
 from inferproof.grading.glossary import Mention, glossary
@@ -18,6 +19,11 @@ NEAR = 14
 """Words (two Chinese characters are one) within which a misconception must be said: long true sentences name much."""
 LONGEST_LIST = 5
 """More bare list items than this in one statement are a list of keywords, whatever stands before them."""
+
+LONGEST_CHAIN = 3
+"""More arrows, or blanks between Chinese words, than this in one statement make a list of what they separate."""
+SHORT_WORDS = 8
+"""Characters between such blanks, at the median, up to which they separate words and not the halves of spoken sentences."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,8 @@ class Reading:
         bare = [item for item in items if not self._says(item)]
         if not heading and len(bare) < len(items) and len(bare) <= LONGEST_LIST:
             return [(start, end)]
-        return [item for item in items if item not in bare or self._is_terse(item)]
+        terse = [item for item in bare if self._is_terse(item)] if len(bare) <= LONGEST_LIST else []
+        return [item for item in items if item not in bare or item in terse]
 
     def _says(self, item: tuple[int, int]) -> bool:
         """Whether the item has the words of a sentence: a verb, or small words outside the terms of the field."""
@@ -182,9 +189,19 @@ def _literal(literal: str) -> _Literal:
     return _Literal(text.plain.strip(), numbers)
 
 
+def _list_marks(plain: str, start: int, end: int) -> re.Pattern[str]:
+    """What separates list items here: also arrows, where they make a chain, and blanks between short Chinese words."""
+    if len(cues.ARROW.findall(plain, start, end)) > LONGEST_CHAIN:
+        return cues.CHAIN_MARK
+    pieces = cues.CHINESE_BLANK.split(plain[start:end])
+    if len(pieces) > LONGEST_CHAIN and median(map(len, pieces)) <= SHORT_WORDS:
+        return cues.BLANK_MARK
+    return cues.LIST_MARK
+
+
 def _items(plain: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     edge = start
-    for match in cues.LIST_MARK.finditer(plain, start, end):
+    for match in _list_marks(plain, start, end).finditer(plain, start, end):
         if match.start() > edge:
             yield edge, match.start()
         edge = match.end()
