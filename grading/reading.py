@@ -15,7 +15,7 @@ from inferproof.grading.numbers import Quantity, quantities
 from inferproof.grading.statements import Denial, Statement, statements
 from inferproof.grading.text import Text, normalise
 
-NEAR = 14
+NEAR = 16
 """Words (two Chinese characters are one) within which a misconception must be said: long true sentences name much."""
 LONGEST_LIST = 5
 """More bare list items than this in one statement are a list of keywords, whatever stands before them."""
