@@ -76,8 +76,11 @@ NEGATION = re.compile(
     r"(?P<noun>没有?(?!问题|错)|(?<!毫)无(?!论|疑|关紧要|非|锁|效)|从未|尚未|并未|未能|从不)|"
     r"(?P<chinese>(?<![差要得])不(?!同|变|断|过|管|论|只|仅|但|光|少|错|得不|可避免|可变|足|够|止|久|如|妨|连续|对齐|满|完整|等式|一致|匹配|然|均|平衡)|难以|并非|别(?=把|以为))"
 )
+MARKS = tuple(".。;；:：!！?？,，)\n")
+"""Right behind a negation they end it at once: "commits nothing."."""
 SCOPE_END = re.compile(
-    r"[.。;；:：!！?？\n()，]|,(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
+    rf"(?<=[{CJK}]) (?=[{CJK}])|[.。;；:：!！?？\n()，]|"
+    r",(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
     r"\b(?:but|so that|(?<!not )because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|so|then|the|therefore|instead)\b|"
     r"而(?!且)|但|才|就(?!地)|则|所以|因此|因为|只(?:是|会|能|需|有)|时(?!间|延|候|序|钟|刻|长|机)|时候|的话|仍|还|并且|而且|再(?!次)|又|靠|改"
 )

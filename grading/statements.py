@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from inferproof.grading import cues
@@ -21,6 +21,9 @@ ENGINES = ("vllm", "sglang")
 BOTH = frozenset(ENGINES)
 LONGEST = 90
 """Words of one statement; unpunctuated speech is cut there (a Chinese character counts as half a word)."""
+
+LONGEST_SCOPE = 16
+"""Words (two Chinese characters are one) that a negation reaches; speech without punctuation has no other end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +222,7 @@ def _denials(plain: str) -> Iterator[Denial]:
         if passive := cues.PASSIVE.match(plain, cue.end()):
             yield Denial(cue=cue.span(), scope=(_clause_start(plain, cue.start()), passive.end()))
             continue
-        end = next((m.start() for m in cues.SCOPE_END.finditer(plain, cue.end()) if m.start() > cue.end()), len(plain))
+        end = _scope_end(plain, cue.end())
         if cue.lastgroup == "short":
             end = min(
                 end,
@@ -234,6 +237,15 @@ def _denials(plain: str) -> Iterator[Denial]:
         if cue.lastgroup == "noun" and (of := plain.find("的", cue.end(), end)) >= 0:
             end = of  # 没有命中的部分要重算 denies the hit only
         yield Denial(cue=cue.span(), scope=(cue.start(), end))
+
+
+def _scope_end(plain: str, start: int) -> int:
+    """Where what is denied ends: at a mark or a conjunction, and after so many words at the latest."""
+    if plain[start : start + 1] in cues.MARKS:
+        return start
+    words = islice(cues.WORD_OR_TWO.finditer(plain, start), LONGEST_SCOPE)
+    latest = max((m.end() for m in words), default=len(plain))
+    return next((m.start() for m in cues.SCOPE_END.finditer(plain, start, latest) if m.start() > start), latest)
 
 
 def _clause_start(plain: str, position: int) -> int:
