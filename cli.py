@@ -577,9 +577,17 @@ def builds_remove(name: BuildName) -> None:
     help=_t("Check cards: form, references, probes, predicates, glossary.", "检查题卡：格式、引用、探针、谓词、词表。"),
 )
 def cards_lint(
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None, as_json: JsonOption = False
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None,
+    examples: Annotated[
+        bool,
+        typer.Option(
+            "--examples", help=_t("Grade the cards' own example sentences too.", "同时给题卡自带的例句评分。")
+        ),
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Lint the shipped cards and those below the given paths."""
+    from inferproof.grading.examples import count, misgraded
     from inferproof.grading.glossary import glossary
     from inferproof.grading.lint import lint
     from inferproof.questions.deck import DeckError, load_deck
@@ -588,6 +596,7 @@ def cards_lint(
     try:
         deck = load_deck(paths or [])
         problems = lint(deck, {f.id for f in load_recorded().figures}, set(glossary().concepts))
+        problems += misgraded(deck) if examples and not problems else []
     except DeckError as error:
         deck, problems = {}, list(error.problems)
     if as_json:
@@ -595,7 +604,8 @@ def cards_lint(
     elif problems:
         typer.echo("\n".join(map(str, problems)), err=True)
     else:
-        typer.echo(_t(f"{len(deck)} cards, no problems", f"{len(deck)} 张题卡，没有问题"))
+        said = _t(f", {count(deck)} examples", f"，{count(deck)} 个例句") if examples else ""
+        typer.echo(_t(f"{len(deck)} cards{said}, no problems", f"{len(deck)} 张题卡{said}，没有问题"))
     if problems:
         raise typer.Exit(USAGE)
 

@@ -23,7 +23,7 @@ LONGEST_LIST = 5
 LONGEST_CHAIN = 3
 """More arrows, or blanks between Chinese words, than this in one statement make a list of what they separate."""
 SHORT_WORDS = 5
-"""Characters between such blanks, at the median, up to which they separate words and not the halves of spoken sentences."""
+"""Characters between such blanks, at the median, up to which they separate words rather than spoken clauses."""
 
 
 @dataclass(frozen=True)
