@@ -15,6 +15,7 @@ import typer
 import inferproof
 
 if TYPE_CHECKING:
+    from inferproof.grading.judge import Judgement
     from inferproof.grading.verdict import Verdict
     from inferproof.questions.card import Card, Language
     from inferproof.runners.ledger import Ledger
@@ -342,6 +343,21 @@ def grade(
         str,
         typer.Option(help=_t("Part of the gold set: tune, check or all.", "标准答案集的部分：tune、check 或 all。")),
     ] = "check",
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="INFERPROOF_JUDGE_URL",
+            help=_t(
+                "A second opinion: an OpenAI-compatible API (its key from INFERPROOF_JUDGE_KEY).",
+                "另请评审模型：OpenAI 兼容接口（密钥取自 INFERPROOF_JUDGE_KEY）。",
+            ),
+        ),
+    ] = None,
+    judge_model: Annotated[
+        str | None,
+        typer.Option(envvar="INFERPROOF_JUDGE_MODEL", help=_t("The judge's model.", "评审模型的名字。")),
+    ] = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
     cards: CardsOption = None,
@@ -367,14 +383,28 @@ def grade(
         language = _language(lang) if lang else language_of(text)
         one = deck[_known(card, deck)]
         result = _grade(one, text, language, ledger)
+    judged = _judged(judge, judge_model, one, text) if judge else None
     if as_json:
         from inferproof.reports.as_json import grade_json
+        from inferproof.reports.judge_view import judge_json
 
-        _print_json(grade_json(result))
-    else:
-        from inferproof.reports.terminal import grade_view
+        _print_json(grade_json(result) | ({"judge": judge_json(one, judged, result)} if judged else {}))
+        return
+    from inferproof.reports.judge_view import judge_view
+    from inferproof.reports.terminal import grade_view
 
-        _console().print(grade_view(one, result, language))
+    _console().print(grade_view(one, result, language))
+    if judged:
+        typer.echo(judge_view(one, judged, result, language))
+
+
+def _judged(url: str, model: str | None, card: Card, answer: str) -> Judgement:
+    """The judge's opinion of an answer that was just graded, on the same evidence."""
+    from inferproof.grading.judge import ask
+
+    if model is None:
+        _fail(_t("--judge needs --judge-model NAME", "--judge 需要 --judge-model NAME"))
+    return ask(url, model, os.environ.get("INFERPROOF_JUDGE_KEY"), card, answer, _evidence_of[card.id])
 
 
 def _bench(part: str, as_json: bool, language: Language) -> None:
