@@ -81,7 +81,7 @@ MARKS = tuple(".。;；:：!！?？,，)\n")
 SCOPE_END = re.compile(
     rf"(?<=[{CJK}]) (?=[{CJK}])|[.。;；:：!！?？\n()，]|"
     r",(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
-    r"\b(?:but|so that|(?<!not )because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|so|then|the|therefore|instead)\b|"
+    r"\b(?:but|so that|(?<!not )because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|i|so|then|the|therefore|instead|vllm|sglang|each|every|even|only|if|when|that|this|there|what|with)\b|(?<!not )\bso\b(?! (?:much|many|far|on)\b)|"
     r"而(?!且)|但|才|就(?!地)|则|所以|因此|因为|只(?:是|会|能|需|有)|时(?!间|延|候|序|钟|刻|长|机)|时候|的话|仍|还|并且|而且|再(?!次)|又|靠|改"
 )
 SHORT_END = re.compile(r"(?:\W*\w+){6}|\b(?:means?|so|then|makes?|lets?)\b")
@@ -103,11 +103,12 @@ LIST_MARK = re.compile(r"[,，、;；|\n]+|\s[/•·]\s|\.(?=\s)|[。:：]")
 ARROW = re.compile(r"->|=>|→")
 CHAIN_MARK = re.compile(rf"{ARROW.pattern}|{LIST_MARK.pattern}")
 CHINESE_BLANK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
+CHINESE_RUN = re.compile(f"[{CJK}]+")
 BLANK_MARK = re.compile(rf"\s|{LIST_MARK.pattern}")
 PREDICATE = re.compile(
     r"\b(?:is|are|was|were|be|been|am|do|does|did|has|have|had|can|could|will|would|shall|should|must|may|might|cannot|\w+n't|needs?|gets?|makes?|takes?|keeps?|gives?|runs?|goes|"
     r"uses?|starts?|becomes?|means?|lets?|allows?|comes?|shows?|leaves?|sends?|adds?|holds?|looks?|finds?|hits|matche[sd]|reuses?|because|so|when|if|until|then|never|not|still|instead|"
-    r"always|only|costs?|saves?|grows?|drops?|rises?|stays?|waits?|happens?|it's|that's|they're|we|i|it|they)\b|"
+    r"always|only|less|more|fewer|same|longer|shorter|higher|lower|smaller|larger|bigger|later|separate|different|costs?|saves?|grows?|drops?|rises?|stays?|waits?|happens?|it's|that's|they're|we|i|it|they)\b|"
     r"->|=>|→|=|≈|[<>]|"
     r"[会是把被让仍还就才都也没跑抓拿越]|扫(?!描)|看(?!板)|做|等(?!待|级|价|于)|写(?!后读)|(?<![计重运预换])算(?![力子法术量])|只(?!读)|不(?!可变)|(?<![重主需])要(?!点|素)|需要|必须|(?<![性可功智])能|可以|先|再|因为|所以|导致|按(?!钮)|给|使(?!用)|比(?!例)|由|从|(?<![引利占复使公共通])用|靠|沿|在(?!飞|途|线)|变"
 )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
-from statistics import median
 
 from inferproof.grading import cues
 from inferproof.grading.glossary import Mention, glossary
@@ -21,9 +20,9 @@ LONGEST_LIST = 5
 """More bare list items than this in one statement are a list of keywords, whatever stands before them."""
 
 LONGEST_CHAIN = 3
-"""More arrows, or blanks between Chinese words, than this in one statement make a list of what they separate."""
-SHORT_WORDS = 5
-"""Characters between such blanks, at the median, up to which they separate words rather than spoken clauses."""
+"""More arrows than this in one statement make a list of what they separate."""
+SHORT_WORD = 7
+"""Characters without a blank up to which Chinese between blanks is a list of words, rather than spoken clauses."""
 
 
 @dataclass(frozen=True)
@@ -190,12 +189,12 @@ def _literal(literal: str) -> _Literal:
 
 
 def _list_marks(plain: str, start: int, end: int) -> re.Pattern[str]:
-    """What separates list items here: also arrows, where they make a chain, and blanks between short Chinese words."""
+    """What separates list items here: also arrows, where they make a chain, and blanks between Chinese words."""
     if len(cues.ARROW.findall(plain, start, end)) > LONGEST_CHAIN:
         return cues.CHAIN_MARK
-    pieces = cues.CHINESE_BLANK.split(plain[start:end])
-    if len(pieces) > LONGEST_CHAIN and median(map(len, pieces)) <= SHORT_WORDS:
-        return cues.BLANK_MARK
+    if len(cues.CHINESE_BLANK.findall(plain, start, end)) > 1:
+        longest = max(len(run) for run in cues.CHINESE_RUN.findall(plain, start, end))
+        return cues.BLANK_MARK if longest <= SHORT_WORD else cues.LIST_MARK
     return cues.LIST_MARK
 
 

@@ -25,6 +25,9 @@ LONGEST = 90
 LONGEST_SCOPE = 16
 """Words (two Chinese characters are one) that a negation reaches; speech without punctuation has no other end."""
 
+LONGEST_SUBJECT = 10
+"""The same backwards, where the subject is what is denied ("queueing is not involved")."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Denial:
@@ -250,6 +253,8 @@ def _scope_end(plain: str, start: int) -> int:
 
 def _clause_start(plain: str, position: int) -> int:
     start = max(plain.rfind(mark, 0, position) for mark in ",，.。;；:：\n!?！？") + 1
+    words = [m.start() for m in cues.WORD_OR_TWO.finditer(plain, start, position)]
+    start = words[-LONGEST_SUBJECT] if len(words) > LONGEST_SUBJECT else start
     if start > 1 and position - start < 6:  # "..., 这里都没有发生" speaks of the clause before
         return _clause_start(plain, start - 1)
     return start
