@@ -15,6 +15,7 @@ import typer
 import inferproof
 
 if TYPE_CHECKING:
+    from inferproof.grading.judge import Judgement
     from inferproof.grading.verdict import Verdict
     from inferproof.questions.card import Card, Language
     from inferproof.runners.ledger import Ledger
@@ -320,9 +321,11 @@ def _edited(draft: Path) -> str:
 @app.command(
     help=_t(
         "Grade answers without a person.\n\nExamples: inferproof grade prefix-cache-ttft answer.txt --json | "
-        'inferproof grade --jsonl answers.jsonl   (a line: {"id", "card", "lang", "answer"})',
+        'inferproof grade --jsonl answers.jsonl   (a line: {"id", "card", "lang", "answer"}) | '
+        "inferproof grade --bench   (the grader itself, measured on the gold set)",
         "无人值守评分。\n\n"
-        "例：inferproof grade prefix-cache-ttft answer.txt --json | inferproof grade --jsonl answers.jsonl",
+        "例：inferproof grade prefix-cache-ttft answer.txt --json | inferproof grade --jsonl answers.jsonl | "
+        "inferproof grade --bench（用标准答案集评测评分器本身）",
     )
 )
 def grade(
@@ -333,11 +336,38 @@ def grade(
     jsonl: Annotated[
         Path | None, typer.Option(help=_t("Many answers, one JSON object a line.", "多份回答，每行一个 JSON。"))
     ] = None,
+    bench: Annotated[
+        bool, typer.Option("--bench", help=_t("Measure the grader on the gold set.", "在标准答案集上评测评分器。"))
+    ] = False,
+    part: Annotated[
+        str,
+        typer.Option(help=_t("Part of the gold set: tune, check or all.", "标准答案集的部分：tune、check 或 all。")),
+    ] = "check",
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="INFERPROOF_JUDGE_URL",
+            help=_t(
+                "A second opinion: an OpenAI-compatible API (its key from INFERPROOF_JUDGE_KEY).",
+                "另请评审模型：OpenAI 兼容接口（密钥取自 INFERPROOF_JUDGE_KEY）。",
+            ),
+        ),
+    ] = None,
+    judge_model: Annotated[
+        str | None,
+        typer.Option(envvar="INFERPROOF_JUDGE_MODEL", help=_t("The judge's model.", "评审模型的名字。")),
+    ] = None,
     as_json: JsonOption = False,
     lang: LangOption = None,
     cards: CardsOption = None,
 ) -> None:
     """Grade answers."""
+    if bench:
+        if card or file or jsonl:
+            _fail(_t("--bench takes the place of CARD, FILE and --jsonl", "--bench 不能与 CARD、FILE、--jsonl 同用"))
+        _bench(part, as_json, _language(lang))
+        return
     from inferproof.grading.answers import language_of
 
     deck = _deck(cards)
@@ -353,14 +383,50 @@ def grade(
         language = _language(lang) if lang else language_of(text)
         one = deck[_known(card, deck)]
         result = _grade(one, text, language, ledger)
+    judged = _judged(judge, judge_model, one, text) if judge else None
     if as_json:
         from inferproof.reports.as_json import grade_json
+        from inferproof.reports.judge_view import judge_json
 
-        _print_json(grade_json(result))
-    else:
-        from inferproof.reports.terminal import grade_view
+        _print_json(grade_json(result) | ({"judge": judge_json(one, judged, result)} if judged else {}))
+        return
+    from inferproof.reports.judge_view import judge_view
+    from inferproof.reports.terminal import grade_view
 
-        _console().print(grade_view(one, result, language))
+    _console().print(grade_view(one, result, language))
+    if judged:
+        typer.echo(judge_view(one, judged, result, language))
+
+
+def _judged(url: str, model: str | None, card: Card, answer: str) -> Judgement:
+    """The judge's opinion of an answer that was just graded, on the same evidence."""
+    from inferproof.grading.judge import ask
+
+    if model is None:
+        _fail(_t("--judge needs --judge-model NAME", "--judge 需要 --judge-model NAME"))
+    return ask(url, model, os.environ.get("INFERPROOF_JUDGE_KEY"), card, answer, _evidence_of[card.id])
+
+
+def _bench(part: str, as_json: bool, language: Language) -> None:
+    """Measure the grader, against the evidence that this machine has."""
+    from dataclasses import asdict
+
+    from inferproof.grading.bench import run
+    from inferproof.grading.gold import PARTS, read_gold
+    from inferproof.grading.verify import evidence_by_claim
+
+    if part not in (*PARTS, "all"):
+        _fail(f"--part is '{part}', expected tune, check or all")
+    deck, answers = _deck(None), read_gold()
+    with _ledger() as ledger:
+        evidence = {card: evidence_by_claim(deck[card], ledger) for card in sorted({a.card for a in answers})}
+    result = run(deck, answers, evidence, part)
+    if as_json:
+        _print_json(asdict(result))
+        return
+    from inferproof.reports.bench_view import bench_view
+
+    _console().print(bench_view(result, language))
 
 
 def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
@@ -541,9 +607,17 @@ def builds_remove(name: BuildName) -> None:
     help=_t("Check cards: form, references, probes, predicates, glossary.", "检查题卡：格式、引用、探针、谓词、词表。"),
 )
 def cards_lint(
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None, as_json: JsonOption = False
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None,
+    examples: Annotated[
+        bool,
+        typer.Option(
+            "--examples", help=_t("Grade the cards' own example sentences too.", "同时给题卡自带的例句评分。")
+        ),
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Lint the shipped cards and those below the given paths."""
+    from inferproof.grading.examples import count, misgraded
     from inferproof.grading.glossary import glossary
     from inferproof.grading.lint import lint
     from inferproof.questions.deck import DeckError, load_deck
@@ -552,6 +626,7 @@ def cards_lint(
     try:
         deck = load_deck(paths or [])
         problems = lint(deck, {f.id for f in load_recorded().figures}, set(glossary().concepts))
+        problems += misgraded(deck) if examples and not problems else []
     except DeckError as error:
         deck, problems = {}, list(error.problems)
     if as_json:
@@ -559,7 +634,8 @@ def cards_lint(
     elif problems:
         typer.echo("\n".join(map(str, problems)), err=True)
     else:
-        typer.echo(_t(f"{len(deck)} cards, no problems", f"{len(deck)} 张题卡，没有问题"))
+        said = _t(f", {count(deck)} examples", f"，{count(deck)} 个例句") if examples else ""
+        typer.echo(_t(f"{len(deck)} cards{said}, no problems", f"{len(deck)} 张题卡{said}，没有问题"))
     if problems:
         raise typer.Exit(USAGE)
 

@@ -32,11 +32,11 @@ LATTER = re.compile(r"\b(?:the )?latter\b|后者")
 OTHER = re.compile(r"\bthe other (?:one|engine|framework)\b|另一个(?:框架|引擎)|另一边")
 
 TURN = re.compile(
-    r"\b(?:but|however|actually|in fact|in reality|in truth|really)\b|但|其实|实际上?|事实上|然而|不过|而是|正确的是"
+    r"\b(?:but|however|actually|in fact|in reality|in truth|really|nowadays|these days|today|the current engine)\b|现在的?|如今|但|其实|实际上?|事实上|然而|不过|而是|正确的是"
 )
 TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
 REPORTED = re.compile(
-    r"\b(?:(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will )?(?:say|says|think|believe|assume|claim|tell you|answer)|"
+    r"\b(?:(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell you|answer)|"
     r"(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
     r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one) (?:might|may|would|could) (?:think|expect|assume|say)|naively|"
     r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
@@ -45,10 +45,12 @@ REPORTED = re.compile(
 REJECTED = re.compile(
     r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|misleading|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
-    r"\b(?:wrong|incorrect|mistake|mistaken|false) (?:to|that)\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
-    r"误区|误解|错误的|不对|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+    r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
+    r"误区|误解|错误的|不对|过时|别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|不是说|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 NOT_REJECTED = re.compile(r"\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错")
+REJECTS_ONE = re.compile(r"别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<!并)不是说")
+"""Rejects what follows in the same half sentence, and nothing else."""
 REJECTS_AHEAD = re.compile(
     r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|并不是说|误区|误解|我不认为|不能说|不能认为|不同意|不认同"
 )
@@ -69,14 +71,17 @@ TAG_QUESTION = re.compile(r"(?:\b(?:right|ok|okay|correct)|对吧|是吧|对吗|
 NEGATION = re.compile(
     r"(?P<exchange>\brather than\b|\binstead of\b|\bas opposed to\b|而不是|而非)|"
     r"(?P<short>\bwithout\b|\bno(?! longer| matter| doubt| wonder)\b|\bnone\b)|"
-    r"(?P<full>\bnothing\b|\bnobody\b|\b(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|need|ai)n'?t\b|\bwon'?t\b|\bcan'?t\b|\bcannot\b|"
+    r"(?P<full>!=|≠|\bnothing\b|\bnobody\b|\b(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|need|ai)n'?t\b|\bwon'?t\b|\bcan'?t\b|\bcannot\b|"
     r"\bnot\b(?! (?:only|just|merely|simply)\b)|\bnever\b|\bno longer\b|\bneither\b|\bnor\b|\bhardly\b)|"
     r"(?P<noun>没有?(?!问题|错)|(?<!毫)无(?!论|疑|关紧要|非|锁|效)|从未|尚未|并未|未能|从不)|"
     r"(?P<chinese>(?<![差要得])不(?!同|变|断|过|管|论|只|仅|但|光|少|错|得不|可避免|可变|足|够|止|久|如|妨|连续|对齐|满|完整|等式|一致|匹配|然|均|平衡)|难以|并非|别(?=把|以为))"
 )
+MARKS = tuple(".。;；:：!！?？,，)\n")
+"""Right behind a negation they end it at once: "commits nothing."."""
 SCOPE_END = re.compile(
-    r"[.。;；:：!！?？\n()，]|,(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
-    r"\b(?:but|so that|because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|so|then|the|therefore|instead)\b|"
+    rf"(?<=[{CJK}]) (?=[{CJK}])|[.。;；:：!！?？\n()，]|"
+    r",(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
+    r"\b(?:but|so that|(?<!not )because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|i|so|then|the|therefore|instead|vllm|sglang|each|every|even|only|if|when|that|this|there|what|with)\b|(?<!not )\bso\b(?! (?:much|many|far|on)\b)|"
     r"而(?!且)|但|才|就(?!地)|则|所以|因此|因为|只(?:是|会|能|需|有)|时(?!间|延|候|序|钟|刻|长|机)|时候|的话|仍|还|并且|而且|再(?!次)|又|靠|改"
 )
 SHORT_END = re.compile(r"(?:\W*\w+){6}|\b(?:means?|so|then|makes?|lets?)\b")
@@ -95,12 +100,17 @@ HEDGE = re.compile(
 WORD = re.compile(r"[a-z0-9]+")
 CHINESE = re.compile(f"[{CJK}]")
 LIST_MARK = re.compile(r"[,，、;；|\n]+|\s[/•·]\s|\.(?=\s)|[。:：]")
+ARROW = re.compile(r"->|=>|→")
+CHAIN_MARK = re.compile(rf"{ARROW.pattern}|{LIST_MARK.pattern}")
+CHINESE_BLANK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
+CHINESE_RUN = re.compile(f"[{CJK}]+")
+BLANK_MARK = re.compile(rf"\s|{LIST_MARK.pattern}")
 PREDICATE = re.compile(
     r"\b(?:is|are|was|were|be|been|am|do|does|did|has|have|had|can|could|will|would|shall|should|must|may|might|cannot|\w+n't|needs?|gets?|makes?|takes?|keeps?|gives?|runs?|goes|"
     r"uses?|starts?|becomes?|means?|lets?|allows?|comes?|shows?|leaves?|sends?|adds?|holds?|looks?|finds?|hits|matche[sd]|reuses?|because|so|when|if|until|then|never|not|still|instead|"
-    r"always|only|costs?|saves?|grows?|drops?|rises?|stays?|waits?|happens?|it's|that's|they're|we|i|it|they)\b|"
+    r"always|only|less|more|fewer|same|longer|shorter|higher|lower|smaller|larger|bigger|later|separate|different|costs?|saves?|grows?|drops?|rises?|stays?|waits?|happens?|it's|that's|they're|we|i|it|they)\b|"
     r"->|=>|→|=|≈|[<>]|"
-    r"[会是把被让仍还就才都也没]|只(?!读)|不(?!可变)|(?<![重主需])要(?!点|素)|需要|必须|(?<![性可功智])能|可以|先|再|因为|所以|导致|按(?!钮)|给|使(?!用)|比(?!例)|由|从|(?<![引利占复使公共通])用|靠|沿|在(?!飞|途|线)|变"
+    r"[会是把被让仍还就才都也没跑抓拿越]|扫(?!描)|看(?!板)|做|等(?!待|级|价|于)|写(?!后读)|(?<![计重运预换])算(?![力子法术量])|只(?!读)|不(?!可变)|(?<![重主需])要(?!点|素)|需要|必须|(?<![性可功智])能|可以|先|再|因为|所以|导致|按(?!钮)|给|使(?!用)|比(?!例)|由|从|(?<![引利占复使公共通])用|靠|沿|在(?!飞|途|线)|变"
 )
 SMALL_WORD = re.compile(
     r"\b(?:a|an|the|with|by|from|into|to|of|for|at|per|its?|their|this|that|which|than|while|each|every|all|no|after|before|without|instead)\b"

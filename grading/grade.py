@@ -40,7 +40,9 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     evidence  claim id -> newest settled records, one per build.
     """
     criteria = [bare(text) for point in card.rubric for text in (point.criterion.en, point.criterion.zh)]
-    read = [r for r in readings(answer, _engines_of(card)) if not _is_pasted(r, criteria)]
+    read = [
+        r for r in readings(answer, _engines_of(card)) if not _is_pasted(r, criteria) and not _names_points(r, card)
+    ]
     misconceptions = check_misconceptions(card, read, language, evidence)
     wrong = {f.span for f in misconceptions}
     findings = (*misconceptions, *check_claims(card, [r for r in read if r.span not in wrong], language, evidence))
@@ -62,6 +64,12 @@ def _is_pasted(reading: Reading, criteria: Sequence[str]) -> bool:
     """Whether the statement is the rubric given back, word for word."""
     said = bare(reading.span)
     return len(said) >= _SHORTEST_PASTE and any(said in criterion for criterion in criteria)
+
+
+def _names_points(reading: Reading, card: Card) -> bool:
+    """Whether the statement speaks of points of the rubric by their ids, which only somebody who asks for them does."""
+    said = reading.span.lower()
+    return sum(point.id in said for point in card.rubric) > 1
 
 
 def _engines_of(card: Card) -> frozenset[str]:

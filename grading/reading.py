@@ -14,10 +14,15 @@ from inferproof.grading.numbers import Quantity, quantities
 from inferproof.grading.statements import Denial, Statement, statements
 from inferproof.grading.text import Text, normalise
 
-NEAR = 14
+NEAR = 16
 """Words (two Chinese characters are one) within which a misconception must be said: long true sentences name much."""
 LONGEST_LIST = 5
 """More bare list items than this in one statement are a list of keywords, whatever stands before them."""
+
+LONGEST_CHAIN = 3
+"""More arrows than this in one statement make a list of what they separate."""
+SHORT_WORD = 7
+"""Characters without a blank up to which Chinese between blanks is a list of words, rather than spoken clauses."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,8 @@ class Reading:
         bare = [item for item in items if not self._says(item)]
         if not heading and len(bare) < len(items) and len(bare) <= LONGEST_LIST:
             return [(start, end)]
-        return [item for item in items if item not in bare or self._is_terse(item)]
+        terse = [item for item in bare if self._is_terse(item)] if len(bare) <= LONGEST_LIST else []
+        return [item for item in items if item not in bare or item in terse]
 
     def _says(self, item: tuple[int, int]) -> bool:
         """Whether the item has the words of a sentence: a verb, or small words outside the terms of the field."""
@@ -182,9 +188,19 @@ def _literal(literal: str) -> _Literal:
     return _Literal(text.plain.strip(), numbers)
 
 
+def _list_marks(plain: str, start: int, end: int) -> re.Pattern[str]:
+    """What separates list items here: also arrows, where they make a chain, and blanks between Chinese words."""
+    if len(cues.ARROW.findall(plain, start, end)) > LONGEST_CHAIN:
+        return cues.CHAIN_MARK
+    if len(cues.CHINESE_BLANK.findall(plain, start, end)) > 1:
+        longest = max(len(run) for run in cues.CHINESE_RUN.findall(plain, start, end))
+        return cues.BLANK_MARK if longest <= SHORT_WORD else cues.LIST_MARK
+    return cues.LIST_MARK
+
+
 def _items(plain: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     edge = start
-    for match in cues.LIST_MARK.finditer(plain, start, end):
+    for match in _list_marks(plain, start, end).finditer(plain, start, end):
         if match.start() > edge:
             yield edge, match.start()
         edge = match.end()

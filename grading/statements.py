@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from inferproof.grading import cues
@@ -21,6 +21,12 @@ ENGINES = ("vllm", "sglang")
 BOTH = frozenset(ENGINES)
 LONGEST = 90
 """Words of one statement; unpunctuated speech is cut there (a Chinese character counts as half a word)."""
+
+LONGEST_SCOPE = 16
+"""Words (two Chinese characters are one) that a negation reaches; speech without punctuation has no other end."""
+
+LONGEST_SUBJECT = 10
+"""The same backwards, where the subject is what is denied ("queueing is not involved")."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +132,13 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
             stance = "reported"
         rejection = cues.REJECTED.search(plain, clause.start, clause.end)
         if rejection and not cues.NOT_REJECTED.search(plain, clause.start, clause.end):
+            if cues.REJECTS_ONE.match(plain, rejection.start(), clause.end):
+                clause.stance, stance = "rejected", "asserted"
+                continue
             for said in clauses[since : i + 1]:
                 said.stance = "rejected"
-            stance = "rejected" if cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end) else stance
+            ahead = cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end)
+            stance = "rejected" if ahead else "asserted"
             if stance == "asserted":
                 since = i + 1
             if clause.stance == "rejected":
@@ -215,7 +225,7 @@ def _denials(plain: str) -> Iterator[Denial]:
         if passive := cues.PASSIVE.match(plain, cue.end()):
             yield Denial(cue=cue.span(), scope=(_clause_start(plain, cue.start()), passive.end()))
             continue
-        end = next((m.start() for m in cues.SCOPE_END.finditer(plain, cue.end()) if m.start() > cue.end()), len(plain))
+        end = _scope_end(plain, cue.end())
         if cue.lastgroup == "short":
             end = min(
                 end,
@@ -232,8 +242,19 @@ def _denials(plain: str) -> Iterator[Denial]:
         yield Denial(cue=cue.span(), scope=(cue.start(), end))
 
 
+def _scope_end(plain: str, start: int) -> int:
+    """Where what is denied ends: at a mark or a conjunction, and after so many words at the latest."""
+    if plain[start : start + 1] in cues.MARKS:
+        return start
+    words = islice(cues.WORD_OR_TWO.finditer(plain, start), LONGEST_SCOPE)
+    latest = max((m.end() for m in words), default=len(plain))
+    return next((m.start() for m in cues.SCOPE_END.finditer(plain, start, latest) if m.start() > start), latest)
+
+
 def _clause_start(plain: str, position: int) -> int:
     start = max(plain.rfind(mark, 0, position) for mark in ",，.。;；:：\n!?！？") + 1
+    words = [m.start() for m in cues.WORD_OR_TWO.finditer(plain, start, position)]
+    start = words[-LONGEST_SUBJECT] if len(words) > LONGEST_SUBJECT else start
     if start > 1 and position - start < 6:  # "..., 这里都没有发生" speaks of the clause before
         return _clause_start(plain, start - 1)
     return start
