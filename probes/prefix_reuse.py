@@ -23,6 +23,7 @@ from typing import Any
 from inferproof.probes import vllm_engine
 from inferproof.probes.core import Inconclusive, Observations, Request, Run, probe, random_tokens
 
+_NO_OVERLAP = {"disable_overlap_schedule": True}
 _TURN = {
     "first_turn_tokens": "prompt and generated tokens of the first turn",
     "cached_tokens": "tokens of the second turn that came from the cache",
@@ -86,7 +87,6 @@ def sglang_second_turn(
     return _second_turn(run.engine, prompt_tokens, output_tokens, new_tokens)
 
 
-_NO_OVERLAP = {"disable_overlap_schedule": True}
 _TOGETHER = {
     "one_step": "whether both prompts were computed in the same step",
     "cached_tokens": "cached tokens of each of the two prompts, in order",
