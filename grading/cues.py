@@ -46,10 +46,10 @@ REJECTED = re.compile(
     r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|misleading|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
     r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
-    r"误区|误解|错误的|不对|过时|别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|不是说|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+    r"误区|误解|错误的|不对|过时|别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 NOT_REJECTED = re.compile(r"\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错")
-REJECTS_ONE = re.compile(r"别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<!并)不是说")
+REJECTS_ONE = re.compile(r"(?<=不能)因为|别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<!并)不是说")
 """Rejects what follows in the same half sentence, and nothing else."""
 REJECTS_AHEAD = re.compile(
     r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|并不是说|误区|误解|我不认为|不能说|不能认为|不同意|不认同"
@@ -82,7 +82,7 @@ SCOPE_END = re.compile(
     rf"(?<=[{CJK}]) (?=[{CJK}])|[.。;；:：!！?？\n()，]|"
     r",(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
     r"\b(?:but|so that|(?<!not )because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|i|so|then|the|therefore|instead|vllm|sglang|each|every|even|only|if|when|that|this|there|what|with)\b|(?<!not )\bso\b(?! (?:much|many|far|on)\b)|"
-    r"而(?!且)|但|才|就(?!地)|则|所以|因此|因为|只(?:是|会|能|需|有)|时(?!间|延|候|序|钟|刻|长|机)|时候|的话|仍|还|并且|而且|再(?!次)|又|靠|改"
+    r"而(?!且)|但|才|就(?!地)|则|所以|因此|因为|只(?:是|会|能|需|有)|时(?!间|延|候|序|钟|刻|长|机)|时候|的话|仍|还|并且|而且|再(?!次)|又|靠|改(?!变|动|善|进|写)"
 )
 SHORT_END = re.compile(r"(?:\W*\w+){6}|\b(?:means?|so|then|makes?|lets?)\b")
 PASSIVE = re.compile(

@@ -48,6 +48,7 @@ def test_the_wheel_holds_every_module(wheel: set[str]) -> None:
         ("*.yaml", "inferproof/questions/engine-internals/prefix-cache-ttft.yaml"),
         ("*.yaml", "inferproof/questions/recorded.yaml"),
         ("*.yaml", "inferproof/runners/builds.yaml"),
+        ("*.jsonl", "inferproof/grading/gold/prefix-cache-ttft.jsonl"),
         ("*.txt", "inferproof/runners/locks/vllm-cpu.txt"),
         ("*.txt", "inferproof/runners/locks/sglang-cpu.txt"),
         ("*.j2", "inferproof/reports/templates/study.md.j2"),
