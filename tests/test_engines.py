@@ -119,8 +119,9 @@ def test_kv_pressure_comes_out_the_same_when_it_is_run_again(verified: Mapping[s
         run("verify", "kv_pressure.overcommit", "--build", "sglang-cpu", "--rerun", "--json", data=data).stdout
     )
 
-    assert again["claims"]
-    for row in again["claims"]:
+    ran = [row for row in again["claims"] if row["build"] == "sglang-cpu"]
+    assert len(ran) >= 3  # the same probe has a vLLM side, whose claims this build cannot answer
+    for row in ran:
         first = rows(verified, row["card"], row["claim"])["sglang-cpu"]
         assert (row["verdict"], row["observed"]) == (first["verdict"], first["observed"])
         assert row["evidence"] != first["evidence"]
