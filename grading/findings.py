@@ -29,11 +29,9 @@ class _Decided:
     verdict: Verdict
 
 
-def rerun(card: Card, claim: str, given: Mapping[str, float] | None = None) -> str:
-    """The command that measures a claim again, under the answer's own parameters where it names other ones."""
-    return f"inferproof verify {card.id}/{claim} --rerun" + "".join(
-        f" --with {name}={value:g}" for name, value in (given or {}).items()
-    )
+def rerun(card: Card, claim: str) -> str:
+    """The command that measures a claim again, under the card's own parameters."""
+    return f"inferproof verify {card.id}/{claim} --rerun"
 
 
 def check_misconceptions(
@@ -171,7 +169,7 @@ def _checked(
         observed=observed,
         build=by.verdict.build if by else None,
         evidence=by.evidence.id if by else None,
-        rerun=rerun(card, claim_id, given),
+        rerun=rerun(card, claim_id),
         instead="" if verdict == "supported" else card.claims[claim_id].says.of(language),
     )
 

@@ -291,12 +291,15 @@ def test_a_full_disk_below_stdout_is_an_error_without_traceback() -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    done = subprocess.run(
-        f"{TOOL} cards show {CARD} --answer | head -n 1", shell=True, capture_output=True, text=True, check=False
-    )
+    shown = subprocess.Popen([TOOL, "cards", "show", CARD, "--answer"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert shown.stdout is not None and shown.stderr is not None
+    head = subprocess.run(["head", "-n", "1"], stdin=shown.stdout, capture_output=True, text=True, check=True)
+    shown.stdout.close()
+    with shown.stderr as errors:
+        said = errors.read()
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(CARD)
+    assert (shown.wait(), said) == (0, b"")
+    assert head.stdout.startswith(CARD)
 
 
 def test_doctor_examines_a_machine_whose_folders_cannot_be_used(tmp_path: Path) -> None:
