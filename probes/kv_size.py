@@ -72,6 +72,7 @@ def _check(**counts: float) -> None:
     levels=("arithmetic",),
     observes={
         "bytes_per_token": "bytes of KV for one token, all layers and heads",
+        "kib_per_token": "the same in KiB (2^10 bytes)",
         "bytes_per_token_and_rank": "of these, on one rank",
         "tokens_held": "tokens that the requests' pages hold, a shared prefix once",
         "total_gib": "GiB (2^30 bytes) for these tokens",
@@ -98,6 +99,7 @@ def none_formula(
     )  # fmt: skip
     return {
         "bytes_per_token": found["per_token"].value,
+        "kib_per_token": found["per_token"].to("KiB").value,
         "bytes_per_token_and_rank": found["per_token_and_rank"].value,
         "tokens_held": int(found["tokens_held"].value),
         "total_gib": found["total"].value,
