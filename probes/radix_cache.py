@@ -172,7 +172,7 @@ class _Tree:
 
     def path(self, node: Any) -> list[Any]:
         """The nodes from below the root down to this one, by way of the parents."""
-        found = []
+        found: list[Any] = []
         while node is not self.cache.root_node:
             found.insert(0, node)
             node = node.parent
