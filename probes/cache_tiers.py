@@ -1,11 +1,11 @@
 """What SGLang's host tier keeps of a prefix that the GPU gave up, and for whom.
 
 Question
-    Which prefixes can still be loaded after GPU eviction, with HiCache and without? When are they copied to the host, and
-    what may be evicted while a copy is under way? Does a second server see them?
+    Which prefixes can still be loaded after GPU eviction, with HiCache and without? When are they copied to the host,
+    and what may be evicted while a copy is under way? Does a second server see them?
 Watched
-    SGLang's own `HiRadixCache` (or `RadixCache`) with its KV pool and host pool: tokens found on the GPU and on the host,
-    tokens given up, and whether the KV that comes back is the KV that went.
+    SGLang's own `HiRadixCache` (or `RadixCache`) with its KV pool and host pool: tokens found on the GPU and on the
+    host, tokens given up, and whether the KV that comes back is the KV that went.
 Can mislead
     Nothing has a duration, and a copy is finished at once: it counts as under way until the scheduler has taken in its
     acknowledgement. Pages hold one token. Two instances here are two in one process, with nothing set up between them.
@@ -54,7 +54,7 @@ def sglang_evicted_prefix(
         for use in (1, 2):
             if use <= uses:
                 one.insert(_PROMPT)
-            copied.append(_copied(one))
+            copied.append(one.host_tokens())
             one.settle()
         seen: Observations = {
             "prompt_tokens": len(_PROMPT),
@@ -101,13 +101,27 @@ def sglang_copy_under_way(run: Run) -> Observations:
     return seen
 
 
-def _copied(instance: hicache.Instance) -> int:
-    """Tokens that the host holds, whether or not the GPU holds them too."""
-    pool = getattr(instance.cache, "token_to_kv_pool_host", None)
-    return 0 if pool is None else int(pool.size - pool.available_size())
-
-
 def _scribble(instance: hicache.Instance) -> None:
     """Overwrite all KV on the GPU, so that only a true copy can bring the old one back."""
     for buffer in instance.pool.k_buffer:
         buffer.fill_(-1.0)
+
+
+@probe(
+    engine="sglang",
+    levels=("component",),
+    observes={
+        "cache": "class of the prefix cache that SGLang builds; empty if it builds none",
+        "failed": "why it builds none",
+    },
+    covers=("sglang.srt.mem_cache.registry:default_radix_cache_factory",),
+)
+def sglang_chosen_cache(run: Run, *, host: bool = True, lmcache: bool = True) -> Observations:
+    """Let SGLang choose its prefix cache while HiCache, LMCache, both or neither are asked for."""
+    run.modifications.append(hicache.STOOD_IN)
+    with hicache.process_groups():
+        try:
+            chosen = hicache.Instance(slots=_SLOTS, host=host, lmcache=lmcache).cache
+        except (ImportError, RuntimeError) as failure:
+            return {"cache": "", "failed": str(failure)}
+    return {"cache": type(chosen).__name__, "failed": ""}
