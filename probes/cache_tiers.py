@@ -47,9 +47,8 @@ def sglang_evicted_prefix(
     """Serve a prompt, evict all that the GPU can give up, look it up again and load it back."""
     run.modifications.append(hicache.STOOD_IN)
     with hicache.process_groups():
-        one, other = (
-            hicache.Instance(slots=_SLOTS, host=host, write_policy=write_policy, ratio=ratio) for _ in range(2)
-        )
+        settings = hicache.Settings(slots=_SLOTS, host=host, write_policy=write_policy, ratio=ratio)
+        one, other = hicache.Instance(settings), hicache.Instance(settings)
         copied = []
         for use in (1, 2):
             if use <= uses:
@@ -89,7 +88,7 @@ def sglang_copy_under_way(run: Run) -> Observations:
     run.modifications.append(hicache.STOOD_IN)
     seen: Observations = {}
     with hicache.process_groups():
-        one = hicache.Instance(slots=_SLOTS)
+        one = hicache.Instance(hicache.Settings(slots=_SLOTS))
         one.insert(_PROMPT)
         for way in ("written", "loaded"):
             seen[f"locked_while_{way}"] = one.cache.protected_size()
@@ -103,8 +102,8 @@ def sglang_copy_under_way(run: Run) -> Observations:
 
 def _scribble(instance: hicache.Instance) -> None:
     """Overwrite all KV on the GPU, so that only a true copy can bring the old one back."""
-    for buffer in instance.pool.k_buffer:
-        buffer.fill_(-1.0)
+    for buffer in (*instance.pool.k_buffer, *instance.pool.v_buffer):
+        buffer.zero_()
 
 
 @probe(
@@ -121,7 +120,7 @@ def sglang_chosen_cache(run: Run, *, host: bool = True, lmcache: bool = True) ->
     run.modifications.append(hicache.STOOD_IN)
     with hicache.process_groups():
         try:
-            chosen = hicache.Instance(slots=_SLOTS, host=host, lmcache=lmcache).cache
+            chosen = hicache.Instance(hicache.Settings(slots=_SLOTS, host=host, lmcache=lmcache)).cache
         except (ImportError, RuntimeError) as failure:
             return {"cache": "", "failed": str(failure)}
     return {"cache": type(chosen).__name__, "failed": ""}

@@ -15,6 +15,7 @@ import tempfile
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -86,51 +87,45 @@ class _Hash:
         return names if page_size else names[-1]
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a server's cache is set up."""
+
+    slots: int = 64
+    """Tokens of GPU memory."""
+    host: bool = True
+    ratio: float = 2.0
+    """Tokens of the host tier for one of the GPU."""
+    write_policy: str = "write_through"
+    lmcache: bool = False
+    folder: str | None = None
+    """Of SGLang's file storage; None: no storage."""
+    model: str = "model-a"
+    prefetch_policy: str = "wait_complete"
+    prefetch_threshold: int = 4
+    timeout_s: float = 0.2
+
+
 class Instance:
     """The prefix cache of one server; prompts are lists of token ids, each of which names its own KV."""
 
-    def __init__(
-        self,
-        *,
-        slots: int = 64,
-        host: bool = True,
-        ratio: float = 2.0,
-        write_policy: str = "write_through",
-        folder: str | None = None,
-        model: str = "model-a",
-        lmcache: bool = False,
-        prefetch_policy: str = "wait_complete",
-        prefetch_threshold: int = 4,
-        timeout_s: float = 0.2,
-    ) -> None:
-        """`slots` tokens of GPU memory, `ratio` times as many on the host; with `folder` also SGLang's file storage."""
+    def __init__(self, settings: Settings) -> None:
         import torch
         from sglang.srt.mem_cache.allocator import TokenToKVPoolAllocator
-        from sglang.srt.mem_cache.cache_init_params import CacheInitParams
         from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
 
-        kind = torch.float32
+        size, kind = settings.slots, torch.float32
         self.pool = MHATokenToKVPool(
-            size=slots, page_size=1, dtype=kind, head_num=1, head_dim=4, layer_num=_LAYERS, device="cpu",
+            size=size, page_size=1, dtype=kind, head_num=1, head_dim=4, layer_num=_LAYERS, device="cpu",
             enable_memory_saver=False,
         )  # fmt: skip
-        self.slots = TokenToKVPoolAllocator(slots, dtype=kind, device="cpu", kvcache=self.pool, need_sort=False)
-        params = CacheInitParams(
-            disable=False, req_to_token_pool=None, token_to_kv_pool_allocator=self.slots, page_size=1,
-            tp_cache_group=torch.distributed.group.WORLD,
-        )  # fmt: skip
-        settings = SimpleNamespace(
-            hicache_ratio=ratio, hicache_size=0, hicache_mem_layout="layer_first", hicache_io_backend="direct",
-            hicache_write_policy=write_policy, hicache_storage_backend=None, hicache_storage_backend_extra_config=None,
-            hicache_storage_prefetch_policy=prefetch_policy, extra_metric_labels=None, served_model_name=model,
-            enable_lmcache=lmcache, enable_flexkv=False,
-        )  # fmt: skip
-        self.cache = _tree(params, settings, host)
-        self.host_slots = int(self.cache.token_to_kv_pool_host.size) if host else 0
-        if folder is not None:
-            extra = {"prefetch_threshold": prefetch_threshold, "prefetch_timeout_base": timeout_s}
-            with mock.patch.dict(os.environ, {"SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR": folder}):
-                attached, why = self.cache.attach_storage_backend("file", json.dumps(extra), model)
+        self.slots = TokenToKVPoolAllocator(size, dtype=kind, device="cpu", kvcache=self.pool, need_sort=False)
+        self.cache = _tree(settings, self.slots)
+        self.host_slots = int(self.cache.token_to_kv_pool_host.size) if settings.host else 0
+        if settings.folder is not None:
+            extra = {"prefetch_threshold": settings.prefetch_threshold, "prefetch_timeout_base": settings.timeout_s}
+            with mock.patch.dict(os.environ, {"SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR": settings.folder}):
+                attached, why = self.cache.attach_storage_backend("file", json.dumps(extra), settings.model)
             if not attached:
                 raise RuntimeError(why)
 
@@ -142,7 +137,8 @@ class Instance:
         known = self._match(prompt, salt).device_indices
         fresh = self.slots.alloc(len(prompt) - len(known))
         for layer in range(_LAYERS):
-            self.pool.k_buffer[layer][fresh] = _keys(prompt[len(known) :], layer)
+            self.pool.k_buffer[layer][fresh] = _kv(prompt[len(known) :], layer)
+            self.pool.v_buffer[layer][fresh] = -_kv(prompt[len(known) :], layer)
         self.cache.insert(InsertParams(key=_key(prompt, salt), value=torch.cat([known, fresh])))
 
     def hit(self, prompt: Sequence[int], salt: str | None = None) -> tuple[int, int]:
@@ -175,8 +171,10 @@ class Instance:
         import torch
 
         slots = self._match(prompt, salt).device_indices
-        same = [torch.equal(self.pool.k_buffer[n][slots], _keys(prompt[: len(slots)], n)) for n in range(_LAYERS)]
-        return len(slots) > 0 and all(same)
+        expected = [_kv(prompt[: len(slots)], layer) for layer in range(_LAYERS)]
+        keys = [torch.equal(self.pool.k_buffer[layer][slots], kv) for layer, kv in enumerate(expected)]
+        values = [torch.equal(self.pool.v_buffer[layer][slots], -kv) for layer, kv in enumerate(expected)]
+        return len(slots) > 0 and all(keys + values)
 
     def prefetch(self, prompt: Sequence[int], name: str = "request", salt: str | None = None) -> None:
         """Ask the storage for what GPU and host lack, as the scheduler does when a request arrives."""
@@ -216,17 +214,30 @@ class Instance:
         return self.cache.match_prefix(MatchPrefixParams(key=_key(prompt, salt)))
 
 
-def _tree(params: Any, settings: Any, host: bool) -> Any:
+def _tree(settings: Settings, slots: Any) -> Any:
     """The cache that SGLang itself chooses for these settings."""
+    import torch
+    from sglang.srt.mem_cache.cache_init_params import CacheInitParams
     from sglang.srt.mem_cache.registry import TreeCacheBuildContext, default_radix_cache_factory
 
+    params = CacheInitParams(
+        disable=False, req_to_token_pool=None, token_to_kv_pool_allocator=slots, page_size=1,
+        tp_cache_group=torch.distributed.group.WORLD,
+    )  # fmt: skip
+    arguments = SimpleNamespace(
+        hicache_ratio=settings.ratio, hicache_size=0, hicache_mem_layout="layer_first", hicache_io_backend="direct",
+        hicache_write_policy=settings.write_policy, hicache_storage_backend=None,
+        hicache_storage_backend_extra_config=None, hicache_storage_prefetch_policy=settings.prefetch_policy,
+        extra_metric_labels=None, served_model_name=settings.model, enable_lmcache=settings.lmcache,
+        enable_flexkv=False,
+    )  # fmt: skip
     context = TreeCacheBuildContext(
-        server_args=settings, params=params, is_hybrid_swa=False, is_hybrid_ssm=False, enable_hierarchical_cache=host,
-        disable_radix_cache=False, effective_chunked_prefill_size=None, tp_worker=mock.Mock(), model_config=None,
-        tp_size=1, tp_rank=0, tp_group=params.tp_cache_group,
+        server_args=arguments, params=params, enable_hierarchical_cache=settings.host, disable_radix_cache=False,
+        is_hybrid_swa=False, is_hybrid_ssm=False, effective_chunked_prefill_size=None, tp_worker=mock.Mock(),
+        model_config=None, tp_size=1, tp_rank=0, tp_group=params.tp_cache_group,
     )  # fmt: skip
     tree = default_radix_cache_factory(context)
-    if host:
+    if settings.host:
         tree.token_to_kv_pool_host.pin_memory = False
     return tree
 
@@ -237,8 +248,8 @@ def _key(prompt: Sequence[int], salt: str | None) -> Any:
     return RadixKey(array("q", prompt), salt)
 
 
-def _keys(prompt: Sequence[int], layer: int) -> Any:
-    """The keys that these tokens have in this layer, (tokens, 1, 4): the token's id, told apart by layer."""
+def _kv(prompt: Sequence[int], layer: int) -> Any:
+    """The keys of these tokens in this layer, (tokens, 1, 4): their ids, told apart by layer; the values are negative."""
     import torch
 
     return (torch.tensor(list(prompt), dtype=torch.float32) + 10_000 * layer)[:, None, None].expand(-1, 1, 4)

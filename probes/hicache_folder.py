@@ -26,7 +26,7 @@ def folder() -> Iterator[str]:
 @contextlib.contextmanager
 def server(**settings: Any) -> Iterator[hicache.Instance]:
     """One server's cache, its storage threads stopped in the end."""
-    instance = hicache.Instance(**settings)
+    instance = hicache.Instance(hicache.Settings(**settings))
     try:
         yield instance
     finally:
