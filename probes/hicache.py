@@ -249,7 +249,7 @@ def _key(prompt: Sequence[int], salt: str | None) -> Any:
 
 
 def _kv(prompt: Sequence[int], layer: int) -> Any:
-    """The keys of these tokens in this layer, (tokens, 1, 4): their ids, told apart by layer; the values are negative."""
+    """The keys of these tokens in this layer, (tokens, 1, 4): their ids, by layer; the values are their negatives."""
     import torch
 
     return (torch.tensor(list(prompt), dtype=torch.float32) + 10_000 * layer)[:, None, None].expand(-1, 1, 4)
