@@ -9,6 +9,7 @@ from typing import Any, Literal
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
+from inferproof.grading.recompute import is_computed, recomputed
 from inferproof.grading.result import Finding
 from inferproof.grading.statements import BOTH
 from inferproof.grading.verdict import Verdict, judge
@@ -121,6 +122,10 @@ def check_claims(
     found: dict[tuple[str, str], Finding] = {}
     for claim_id, claim in card.claims.items():
         if claim.stated is None or claim.probe is None:
+            continue
+        if is_computed(claim):
+            for finding in recomputed(card, claim_id, read, language):
+                found.setdefault((claim_id, finding.span), finding)
             continue
         given: dict[str, float] = {}
         for reading in read:

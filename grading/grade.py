@@ -43,7 +43,10 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     read = [
         r for r in readings(answer, _engines_of(card)) if not _is_pasted(r, criteria) and not _names_points(r, card)
     ]
-    misconceptions = check_misconceptions(card, read, language, evidence)
+    backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
+    misconceptions = [
+        f for f in check_misconceptions(card, read, language, evidence) if f.misconception not in backed
+    ]
     wrong = {f.span for f in misconceptions}
     findings = (*misconceptions, *check_claims(card, [r for r in read if r.span not in wrong], language, evidence))
     points = tuple(_point(card, point, read, findings, language) for point in card.rubric)
@@ -109,6 +112,15 @@ def states(reading: Reading, idea: Idea) -> bool:
     """Whether the statement states the idea: asserted, about its engine, its concepts related (or denied)."""
     return reading.speaks_of(idea.about) and any(
         reading.states(alternative, denied=idea.denied) for alternative in idea.states
+    )
+
+
+def _touches_all(card: Card, points: Sequence[str], read: Sequence[Reading]) -> bool:
+    """Whether the answer states at least one idea of each of these points."""
+    return all(
+        any(states(r, idea) for idea in point.evidence_of.ideas for r in read)
+        for point in card.rubric
+        if point.id in points
     )
 
 
