@@ -66,16 +66,20 @@ def plan(
 
 
 def break_even(
-    *, kv_per_token: Size = "128 KiB", tokens: int = 8192, rate: Size = "200 Gb/s", efficiency: float = 1.0,
+    *, layers: int = 32, kv_heads: int = 8, head_dim: int = 128, value_bytes: float = 2, latent: int = 0,
+    rope_dim: int = 0, tokens: int = 8192, rate: Size = "200 Gb/s", efficiency: float = 1.0,
     prefill_tokens_s: float = 10000.0,
 ) -> dict[str, Quantity]:  # fmt: skip
     """One prompt, prefilled elsewhere: the stall that running decodes are spared, and what the transfer adds to TTFT.
 
     prefill_tokens_s  tokens a second that one prefill computes; measure it.
     """
-    if tokens < 1 or prefill_tokens_s <= 0:
-        raise ValueError(f"tokens ({tokens}) and prefill_tokens_s ({prefill_tokens_s}) must be above 0")
-    size = Quantity(units.parse(kv_per_token, "size").base * tokens / 2**30, "GiB")
+    if prefill_tokens_s <= 0:
+        raise ValueError(f"prefill_tokens_s is {prefill_tokens_s}, expected the measured rate, above 0")
+    size = kv_bytes(
+        layers=layers, kv_heads=kv_heads, head_dim=head_dim, value_bytes=value_bytes, latent=latent, rope_dim=rope_dim,
+        tokens=tokens,
+    )["total"]  # fmt: skip
     moved = transfer(size=size, rate=rate, efficiency=efficiency)
     prefill_s = tokens / prefill_tokens_s
     return {
@@ -206,7 +210,10 @@ def vllm_gpu_plan(
 def none_pd_break_even(
     run: Run,  # noqa: ARG001 - every probe is given its run
     *,
-    kv_per_token: str = "128 KiB",
+    layers: int = 32,
+    kv_heads: int = 8,
+    head_dim: int = 128,
+    value_bytes: float = 2,
     tokens: int = 8192,
     rate: str = "200 Gb/s",
     efficiency: float = 1.0,
@@ -214,8 +221,9 @@ def none_pd_break_even(
 ) -> Observations:
     """Compute the stall that a prefill elsewhere spares running decodes, against the transfer of its KV."""
     found = break_even(
-        kv_per_token=kv_per_token, tokens=tokens, rate=rate, efficiency=efficiency, prefill_tokens_s=prefill_tokens_s
-    )
+        layers=layers, kv_heads=kv_heads, head_dim=head_dim, value_bytes=value_bytes, tokens=tokens, rate=rate,
+        efficiency=efficiency, prefill_tokens_s=prefill_tokens_s,
+    )  # fmt: skip
     names = ("kv_gib", "stall_ms", "transfer_ms", "stall_over_transfer", "break_even_gbit_s", "link_requests_s")
     return dict(zip(names, (quantity.value for quantity in found.values()), strict=True))
 
