@@ -50,6 +50,8 @@ _BESIDE = {
 _DTYPES = {2.0: r"\b(?:bf16|fp16|16[- ]bit)\b", 1.0: r"\b(?:fp8|int8|8[- ]bit)\b", 0.5: r"\b(?:fp4|int4|4[- ]bit)\b"}
 _PERCENTILE = re.compile(r"(?:p\d\d|median|peak|percentile|分位|峰值)[^\d]{0,10}$")
 _PER_SECOND = re.compile(r"\s*(?:requests?|contexts?|个|请求)?\s*(?:/ ?s\b|per second|a second|每秒)")
+_LEFT_BEHIND = re.compile(r"\s*(?:are |is |of \w+ )?(?:left|remain|剩)")
+_LEFT_BEFORE = re.compile(r"(?:leaves?|left|剩下?|余下?)[^\d]{0,6}$")
 _WORDS = {
     "en": "{value}, computed with {given}.",
     "zh": "{value}（按 {given} 计算）。",
@@ -100,7 +102,7 @@ def _given(reading: Reading, claim: Claim, *, carried: bool) -> Iterator[tuple[s
             said = plain[reading.statement.start : reading.statement.end]
             yield from ((name, value) for value, word in _DTYPES.items() if re.search(word, said))
             continue
-        fitting = [q for q in reading.numbers if _is(q, kind)]
+        fitting = [q for q in reading.numbers if _is(q, kind) and not _is_rest(reading, q)]
         # "5 GiB of workspace 60 GiB": a name belongs to the number before it rather than to the one behind.
         named = [q for q in fitting if _before_name(reading, q, name)] or [q for q in fitting if _behind_name(reading, q, name)]
         for q in fitting if kind == "rate" else named:
@@ -123,9 +125,15 @@ def _candidates(reading: Reading, claim: Claim) -> Iterator[_Amount]:
         near = [q for q in near if not _PER_SECOND.match(reading.text.plain, q.end)]
         yield from (_Amount(q.value, f"{q.value:g}", q.approximate) for q in near)
         return
-    for q in near or (fitting if len(fitting) == 1 else []):
+    for q in near or (fitting if kind == "time" and len(fitting) == 1 else []):
         said = units.parse(f"{q.value:g} {q.unit}", kind)
         yield _Amount(said.to(unit).value, str(said), q.approximate)
+
+
+def _is_rest(reading: Reading, q: Quantity) -> bool:
+    """Whether the number is said to be left over: a result, and no parameter, whatever stands beside it."""
+    plain = reading.text.plain
+    return bool(_LEFT_BEHIND.match(plain, q.end) or _LEFT_BEFORE.search(plain[max(0, q.start - 10) : q.start]))
 
 
 def _is(q: Quantity, kind: str) -> bool:
