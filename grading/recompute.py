@@ -102,7 +102,7 @@ def _given(reading: Reading, claim: Claim, *, carried: bool) -> Iterator[tuple[s
             said = plain[reading.statement.start : reading.statement.end]
             yield from ((name, value) for value, word in _DTYPES.items() if re.search(word, said))
             continue
-        fitting = [q for q in reading.numbers if _is(q, kind) and not _is_rest(reading, q)]
+        fitting = [q for q in reading.numbers if _is(q, kind) and not _is_rest(reading, q) and not _is_rate(plain, q)]
         # "5 GiB of workspace 60 GiB": a name belongs to the number before it rather than to the one behind.
         named = [q for q in fitting if _before_name(reading, q, name)] or [q for q in fitting if _behind_name(reading, q, name)]
         for q in fitting if kind == "rate" else named:
@@ -122,12 +122,16 @@ def _candidates(reading: Reading, claim: Claim) -> Iterator[_Amount]:
     fitting = [q for q in reading.numbers if _is(q, kind) and not is_parameter(q)]
     near = [q for q in fitting if _beside(reading, q, stated.value or "")]
     if kind == "count":
-        near = [q for q in near if not _PER_SECOND.match(reading.text.plain, q.end)]
+        near = [q for q in near if not _is_rate(reading.text.plain, q)]
         yield from (_Amount(q.value, f"{q.value:g}", q.approximate) for q in near)
         return
     for q in near or (fitting if kind == "time" and len(fitting) == 1 else []):
         said = units.parse(f"{q.value:g} {q.unit}", kind)
         yield _Amount(said.to(unit).value, str(said), q.approximate)
+
+
+def _is_rate(plain: str, q: Quantity) -> bool:
+    return bool(_PER_SECOND.match(plain, q.end)) or plain[max(0, q.start - 4) : q.start].rstrip().endswith("每秒")
 
 
 def _is_rest(reading: Reading, q: Quantity) -> bool:
