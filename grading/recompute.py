@@ -33,7 +33,7 @@ on it is wrong. GB where GiB is meant is 0.07."""
 _BESIDE = {
     "layers": "layers?|层",
     "kv_heads": "kv[ _-]?heads?|kv ?头|key[/ -]value heads?",
-    "head_dim": "head[ _-]?dim(?:ension)?s?|dims?\\b|dimensions?|heads? of|维",
+    "head_dim": "head[ _-]?dim(?:ension)?s?|dims?\\b|dimensions?|维",
     "tokens": "contexts?|prompts?|requests?|inputs?|long|length|sequences?|上下文|请求|长度|长|输入|提示",
     "shared_tokens": "shared?|common|prefix|共享|公共|前缀",
     "gpu": "gpus?|h100|h200|a100|cards?|hbm|显存|卡",
@@ -47,6 +47,8 @@ _BESIDE = {
     "transfer_ms": "transfer|wire|link|network|传输|链路|网络|搬",
 }
 """Parameter or observation -> how an answer names it beside its number."""
+_BEHIND = {"head_dim": "|heads? of"}
+"""What names a number only from in front: in "8 heads of 128" the 8 is no dimension."""
 _DTYPES = {2.0: r"\b(?:bf16|fp16|16[- ]bit)\b", 1.0: r"\b(?:fp8|int8|8[- ]bit)\b", 0.5: r"\b(?:fp4|int4|4[- ]bit)\b"}
 _PERCENTILE = re.compile(r"(?:p\d\d|median|peak|percentile|分位|峰值)[^\d]{0,10}$")
 _PER_SECOND = re.compile(r"\s*(?:requests?|contexts?|个|请求)?\s*(?:/ ?s\b|per second|a second|每秒)")
@@ -81,7 +83,7 @@ def recomputed(card: Card, claim_id: str, read: Sequence[Reading], language: Lan
         for name, value in _given(reading, claim, carried=True):
             everywhere.setdefault(name, set()).add(value)
     for reading in read:
-        if not reading.asserted or not any(reading.states(alternative) for alternative in claim.stated.when):
+        if not reading.asserted or not any(_mentions(reading, alternative) for alternative in claim.stated.when):
             continue
         numbers = list(_candidates(reading, claim))
         given = dict(_given(reading, claim, carried=False))
@@ -91,6 +93,11 @@ def recomputed(card: Card, claim_id: str, read: Sequence[Reading], language: Lan
         due = _computed(claim, own) if numbers and not unclear else None
         if due is not None:
             yield _finding(claim_id, claim, reading, numbers, due, own, language)
+
+
+def _mentions(reading: Reading, alternative: Sequence[str]) -> bool:
+    """Whether all concepts stand in the statement, even in a note without a verb (`KV per token: 128 KiB`)."""
+    return all(any((option, False) in reading.concepts for option in item.split("|")) for item in alternative)
 
 
 def _given(reading: Reading, claim: Claim, *, carried: bool) -> Iterator[tuple[str, Any]]:
@@ -166,7 +173,7 @@ def _before_name(reading: Reading, q: Quantity, name: str) -> bool:
 
 def _behind_name(reading: Reading, q: Quantity, name: str) -> bool:
     """Whether the number stands right behind that name (layers: 32)."""
-    words = _BESIDE.get(name, re.escape(name.replace("_", " ")))
+    words = _BESIDE.get(name, re.escape(name.replace("_", " "))) + _BEHIND.get(name, "")
     before = reading.text.plain[max(reading.statement.start, q.start - 24) : q.start]
     return bool(re.search(rf"(?:{words})[^\d,，。;；]{{0,10}}$", before))
 

@@ -51,7 +51,7 @@ def plan(
     pool = memory.base - held.base / ranks - spent.base
     if pool <= 0:
         raise ValueError(
-            f"weights of {held} over {ranks} and a workspace of {spent} leave nothing of {memory}: "
+            f"weights of {held} on {ranks} rank(s) and a workspace of {spent} leave nothing of {memory}: "
             "use more ranks, a larger GPU or smaller weights"
         )
     per_token = one["per_token_and_rank"].base
