@@ -166,7 +166,7 @@ def _before_name(reading: Reading, q: Quantity, name: str) -> bool:
     """Whether the number stands right before that name (32 layers), or has it as its unit (60 requests)."""
     words, plain = _BESIDE.get(name, re.escape(name.replace("_", " "))), reading.text.plain
     return bool(
-        re.match(rf"[^\d,，。;；]{{0,12}}(?:{words})", plain[q.end : q.end + 24])
+        re.match(rf"[^\d,，。;；]{{0,12}}(?:{words})", plain[q.end : min(q.end + 24, reading.statement.end)])
         or re.search(rf"\d\D*(?:{words})$", plain[q.start : q.end])
     )
 
