@@ -4,8 +4,8 @@ Question
     Two requests have the same tokens but another salt, adapter or image; two servers have the same tokens but another
     model, layout or parallel split. Do they get another key?
 Watched
-    vLLM: the hashes that its own block hasher gives to real `Request` objects which differ in one thing. SGLang: what it
-    hands to the hash of its storage tier (HiCache L3), and the name under which its file storage keeps a page. What
+    vLLM: the hashes that its own block hasher gives to real `Request` objects which differ in one thing. SGLang: what
+    it hands to the hash of its storage tier (HiCache L3), and the name under which its file storage keeps a page. What
     the tree in GPU memory tells apart is seen in `prefix_cache`.
 Can mislead
     A key that does not hold a property is no fault where all who share the store agree on it: vLLM's hashes live in one
@@ -54,7 +54,10 @@ IMAGE = 20
 def vllm_block_hashes(run: Run) -> Observations:
     """Hash the blocks of requests that differ from a first one in one thing each."""
     os.environ.update(vllm_engine.ENVIRONMENT)
-    run.modifications += [*vllm_engine.force_cpu(), "The block hasher stands alone; a process's start is its root hash."]
+    run.modifications += [
+        *vllm_engine.force_cpu(),
+        "The block hasher stands alone; a process's start is its root hash.",
+    ]
     tokens = random_tokens(BLOCK * BLOCKS, seed=1)
     other = [*tokens[:IMAGE], tokens[IMAGE] - 1, *tokens[IMAGE + 1 :]]
     variants: dict[str, dict[str, Any]] = {
@@ -187,7 +190,10 @@ def _file_key_changes() -> Mapping[str, bool]:
         "tp_rank": 0, "tp_size": 4, "pp_rank": 0, "pp_size": 2, "attn_cp_rank": 0, "attn_cp_size": 2,
         "is_mla_model": False, "enable_storage_metrics": False, "is_page_first_layout": False, "model_name": "m",
     }  # fmt: skip
-    others = {name: (not old) if isinstance(old, bool) else "n" if name == "model_name" else old + 1 for name, old in base.items()}
+    others = {
+        name: (not old) if isinstance(old, bool) else "n" if name == "model_name" else old + 1
+        for name, old in base.items()
+    }
     assert set(base) <= {field.name for field in fields(HiCacheStorageConfig)}
     with tempfile.TemporaryDirectory() as folder:
         names = {

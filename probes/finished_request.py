@@ -1,14 +1,14 @@
 """What a request gives back when it ends, and what stays cached.
 
 Question
-    When a request ends, which of its KV slots are free at once, which stay as a prefix for later requests, and who keeps
-    those from being evicted?
+    When a request ends, which of its KV slots are free at once, which stay as a prefix for later requests, and who
+    keeps those from being evicted?
 Watched
-    SGLang's real allocator, slot table, radix tree and `Req` objects: free, evictable and protected slots after each step
-    of two requests with the same prompt that were computed side by side.
+    SGLang's real allocator, slot table, radix tree and `Req` objects: free, evictable and protected slots after each
+    step of two requests with the same prompt that were computed side by side.
 Can mislead
-    Slots are bookkeeping here, no KV is written: scheduler and forward pass are left out, the probe takes slots and grows
-    the requests in their place. A page above 1 is taken whole, as the engine's own paged allocator hands it out.
+    Slots are bookkeeping here, no KV is written: scheduler and forward pass are left out, the probe takes slots and
+    grows the requests in their place. A page above 1 is taken whole, as the engine's paged allocator hands it out.
     "Free" counts neither evictable nor protected slots; a new request may use free and evictable ones.
 Sources
     SGLang 0.5.15.post1 and 0.5.16: `srt/mem_cache/common.py` (`release_kv_cache`), `srt/mem_cache/radix_cache.py`
@@ -53,7 +53,9 @@ _TREE = "sglang.srt.mem_cache.radix_cache:RadixCache"
 def sglang_release(run: Run, *, page_size: int = 1, radix_cache: bool = True) -> Observations:
     """Run two requests with one prompt of 40 tokens and 8 own output tokens each, end one, evict, end the other."""
     sglang_engine.prepare()
-    run.modifications.append("Allocator, slot table and tree stand alone: the probe takes slots where a scheduler would.")
+    run.modifications.append(
+        "Allocator, slot table and tree stand alone: the probe takes slots where a scheduler would."
+    )
     pools = _Pools(page_size, radix_cache)
     first, second = pools.request("a", seed=2), pools.request("b", seed=3)
     seen: Observations = {"slots": pools.counts()[0]}

@@ -7,7 +7,7 @@ Watched
     SGLang's own `RadixCache` without memory pools (`create_simulated`): numbers of tokens per node, the evictable and
     the protected size, and what is still found, after each step; around a split also the two nodes themselves.
 Can mislead
-    Only the tree's bookkeeping runs. Whoever releases and refills KV slots in the engine is not here (`finished_request`).
+    Only the tree's bookkeeping runs; whoever releases and refills KV slots in the engine is in `finished_request`.
     Unless a page size is given it is 1: with larger pages every length is cut down to whole pages.
 Sources
     SGLang 0.5.15.post1 and 0.5.16: `srt/mem_cache/radix_cache.py`, `srt/mem_cache/base_prefix_cache.py`.
@@ -91,7 +91,7 @@ def sglang_lock_and_split(run: Run, *, lock: bool = True) -> Observations:
         "upper_slots": "KV slots of the node nearest to the root after the lookup",
         "lower_slots": "KV slots of the node below it; empty if there is none",
         "lower_is_the_old_node": "whether the node that the running request holds is now the lower one",
-        "linked": "whether root, upper and lower node are each other's parent and only child",
+        "linked": "whether root, upper and lower node are each the only child of the one before",
         "locks_before": "lock count of the node before the lookup",
         "locks_after": "lock counts of the upper and the lower node after it",
         "protected_tokens": "protected tokens before and after the lookup",
@@ -110,35 +110,36 @@ def sglang_split(run: Run, *, shared_tokens: int = 5, page_size: int = 1) -> Obs
     cached, asked = list(range(1, 13)), [*range(1, shared_tokens + 1), 99, 98, 97, 96]
     tree.insert(cached)
     old = tree.leaf(cached)
-    old.hash_value = marks = [f"page {i}" for i in range(len(cached) // page_size)]
+    old.hash_value = [f"page {i}" for i in range(len(cached) // page_size)]
     tree.cache.inc_lock_ref(old)
-    slots_before, locks_before, protected = old.value.tolist(), old.lock_ref, [tree.cache.protected_size()]
+    seen: Observations = {"slots_before": old.value.tolist(), "locks_before": old.lock_ref}
+    protected, marks = tree.cache.protected_size(), list(old.hash_value)
     found = tree.match(asked)
-    protected.append(tree.cache.protected_size())
-    root = tree.cache.root_node
-    [upper] = root.children.values()
-    lower = next(iter(upper.children.values()), None)
-    both = [upper, *([lower] if lower else [])]
-    seen: Observations = {
-        "slots_before": slots_before,
-        "nodes_after": tree.nodes(),
+    path = tree.path(old)
+    seen |= {
         "hit_slots": found.device_indices.tolist(),
+        "protected_tokens": [protected, tree.cache.protected_size()],
+        "hash_split": [page for node in path for page in node.hash_value] == marks
+        and all(len(node.hash_value) * page_size == len(node.key) for node in path),
+        **_two_nodes(tree, path, old),
+    }
+    tree.cache.inc_lock_ref(found.last_device_node)
+    seen["second_locks"] = [node.lock_ref for node in path]
+    tree.cache.dec_lock_ref(old)
+    seen["locks_at_end"] = [node.lock_ref for node in path]
+    return seen | {"evictable_at_end": tree.cache.evictable_size()}
+
+
+def _two_nodes(tree: _Tree, path: list[Any], old: Any) -> Observations:
+    """What a lookup left of the only node: its path from the root, one node or two."""
+    root, upper, lower = tree.cache.root_node, path[0], path[1] if len(path) > 1 else None
+    return {
+        "nodes_after": tree.nodes(),
         "upper_slots": upper.value.tolist(),
         "lower_slots": lower.value.tolist() if lower else [],
         "lower_is_the_old_node": lower is old,
-        "linked": upper.parent is root and (not lower or (lower.parent is upper and len(upper.children) == 1)),
-        "locks_before": locks_before,
-        "locks_after": [node.lock_ref for node in both],
-        "protected_tokens": protected,
-        "hash_split": sum((node.hash_value for node in both), []) == marks
-        and all(len(node.hash_value) * page_size == len(node.key) for node in both),
-    }
-    tree.cache.inc_lock_ref(found.last_device_node)
-    seen["second_locks"] = [node.lock_ref for node in both]
-    tree.cache.dec_lock_ref(old)
-    return seen | {
-        "locks_at_end": [node.lock_ref for node in both],
-        "evictable_at_end": tree.cache.evictable_size(),
+        "linked": [*root.children.values()] == [upper] and [*upper.children.values()] == path[1:],
+        "locks_after": [node.lock_ref for node in path],
     }
 
 
@@ -168,6 +169,14 @@ class _Tree:
         from sglang.srt.mem_cache.base_prefix_cache import EvictParams
 
         return int(self.cache.evict(EvictParams(num_tokens=tokens)).num_tokens_evicted)
+
+    def path(self, node: Any) -> list[Any]:
+        """The nodes from below the root down to this one, by way of the parents."""
+        found = []
+        while node is not self.cache.root_node:
+            found.insert(0, node)
+            node = node.parent
+        return found
 
     def nodes(self) -> list[int]:
         """Tokens of each node, ascending; the empty root is left out."""

@@ -1,14 +1,14 @@
 """The same words sent again in another form: how much of the prefix is still found.
 
 Question
-    A prompt is sent again with one more blank, under another chat template, or with another adapter's key. The words are
-    the same; are the tokens, and how far does the cache follow?
+    A prompt is sent again with one more blank, under another chat template, or with another adapter's key. The words
+    are the same; are the tokens, and how far does the cache follow?
 Watched
     The engine's own count of cached prompt tokens for each form, sent after the original on an empty cache, beside the
     number of leading token ids that form and original have in common.
 Can mislead
-    The tokenizer is a byte-level one without merges, of the `tokenizers` library: one token a byte. Real vocabularies have
-    merges, and a change can reach a few tokens back; chat templates are two short ones, rendered by `transformers`.
+    The tokenizer is a byte-level one without merges, of the `tokenizers` library: one token a byte. Real vocabularies
+    have merges, and a change can reach a few tokens back; two short chat templates are rendered by `transformers`.
 Sources
     transformers `apply_chat_template`; vLLM `v1/core/kv_cache_utils.py`, SGLang `srt/mem_cache/radix_cache.py`.
 """
@@ -44,12 +44,12 @@ def forms() -> Mapping[str, list[int]]:
 
 
 def _render(template: str, system: str, question: str) -> list[int]:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer, models, pre_tokenizers  # type: ignore[import-not-found,unused-ignore]
     from transformers import PreTrainedTokenizerFast
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     bytewise = Tokenizer(models.BPE({letter: 16 + i for i, letter in enumerate(alphabet)}, []))
-    bytewise.pre_tokenizer, bytewise.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    bytewise.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
     rendered = PreTrainedTokenizerFast(tokenizer_object=bytewise).apply_chat_template(
         messages, chat_template=template, tokenize=False
