@@ -1,7 +1,8 @@
 """Local model configs with random weights: small enough for two CPU cores, real enough for the real engines.
 
-The engines load them with `load_format=dummy`, so there is no weight file. The tokenizer maps the word
-`t<i>` to token id i, which lets text-only entry points (beam search, chat) be driven in token ids too.
+The engines load them with `load_format=dummy`, so there is no weight file, but for `weighted` (see `weights.py`). The
+tokenizer maps the word `t<i>` to token id i, which lets text-only entry points (beam search, chat) be driven in token
+ids too.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from inferproof.probes import weights
+
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32},
     "small": {"hidden_size": 256, "layers": 4, "heads": 4, "kv_heads": 4, "head_dim": 64},
     "mid": {"hidden_size": 512, "layers": 8, "heads": 8, "kv_heads": 4, "head_dim": 64},
+    "weighted": {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32},
 }
 VOCABULARY = 4096
 
@@ -46,10 +50,16 @@ def make(folder: Path, size: str) -> Path:
     for name, content in files.items():
         text = json.dumps(content, indent=1)
         if not (path / name).exists() or (path / name).read_text() != text:
-            temporary = path / f".{name}.{os.getpid()}.tmp"  # two workers may make the same model at once
-            temporary.write_text(text)
-            temporary.replace(path / name)
+            _write(path / name, text.encode())
+    if size == "weighted" and not (path / "model.safetensors").exists():
+        _write(path / "model.safetensors", weights.safetensors(config(size)))
     return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")  # two workers may make the same model at once
+    temporary.write_bytes(content)
+    temporary.replace(path)
 
 
 def _tokenizer() -> dict[str, Any]:
