@@ -197,10 +197,10 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
 
 @app.command(
     help=_t(
-        "Ask a question, take an answer of many lines, grade it against the rubric and the evidence. A design question is "
-        "asked step by step; piped, a line answers a step.\n\n"
-        "Examples: inferproof drill | inferproof drill prefix-cache-ttft --lang zh | inferproof drill design-rag-cluster | "
-        "inferproof drill beam-search-kv --answer mine.txt",
+        "Ask a question, take an answer of many lines, grade it against the rubric and the evidence. A design question "
+        "is asked step by step; piped, a line answers a step.\n\n"
+        "Examples: inferproof drill | inferproof drill prefix-cache-ttft --lang zh | "
+        "inferproof drill design-rag-cluster | inferproof drill beam-search-kv --answer mine.txt",
         "出一道题，接受多行回答，按评分点和证据打分。系统设计题逐步提问；从管道输入时一行答一步。\n\n"
         "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh | inferproof drill design-rag-cluster",
     )
@@ -274,7 +274,10 @@ def _take_answer(file: Path | None, editor: bool, language: str, draft: Path, st
 
 
 _HINTS = {
-    "en": ("Your answer (end with a line that holds only a dot, or Ctrl-D):", "(a dot ends the step, Ctrl-D the answer)"),
+    "en": (
+        "Your answer (end with a line that holds only a dot, or Ctrl-D):",
+        "(a dot ends the step, Ctrl-D the answer)",
+    ),
     "zh": ("请作答（单独一行输入 . 或按 Ctrl-D 结束）：", "（单独一行 . 结束本步，Ctrl-D 结束作答）"),
 }
 
@@ -737,7 +740,9 @@ _WEIGHTS = Annotated[str, typer.Option(metavar="SIZE", help=_t("Weights of the m
 _WORKSPACE = Annotated[
     str, typer.Option(metavar="SIZE", help=_t("Activations, graphs, buffers on a GPU.", "每卡的激活、graph、缓冲。"))
 ]
-_RATE = Annotated[str, typer.Option(metavar="RATE", help=_t("The link: 200 Gb/s, 25 GB/s.", "链路：200 Gb/s、25 GB/s。"))]
+_RATE = Annotated[
+    str, typer.Option(metavar="RATE", help=_t("The link: 200 Gb/s, 25 GB/s.", "链路：200 Gb/s、25 GB/s。"))
+]
 _EFFICIENCY = Annotated[float, typer.Option(help=_t("Share of the rate that payload gets.", "有效带宽占比。"))]
 _DIMENSIONS = {
     "size": "size", "gpu": "size", "weights": "size", "workspace": "size", "rate": "rate", "latency": "time",
@@ -784,10 +789,14 @@ def calc_kv(
     ),
 )
 def calc_transfer(
-    size: Annotated[str, typer.Option(metavar="SIZE", help=_t("Data: 1 GiB, 1 GB.", "数据量：1 GiB、1 GB。"))] = "1 GiB",
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help=_t("Data: 1 GiB, 1 GB.", "数据量：1 GiB、1 GB。"))
+    ] = "1 GiB",
     rate: _RATE = "200 Gb/s",
     efficiency: _EFFICIENCY = 1.0,
-    latency: Annotated[str, typer.Option(metavar="TIME", help=_t("Before the first byte.", "首字节前的延迟。"))] = "0 s",
+    latency: Annotated[
+        str, typer.Option(metavar="TIME", help=_t("Before the first byte.", "首字节前的延迟。"))
+    ] = "0 s",
     hidden: Annotated[
         str, typer.Option(metavar="TIME", help=_t("Runs beside other work.", "与其他工作重叠的时间。"))
     ] = "0 s",
@@ -888,7 +897,7 @@ def calc_tp(
 ) -> None:
     """Ranks or replicas."""
     given = dict(locals())
-    from inferproof.probes.capacity import split_or_copy
+    from inferproof.probes.replicas import split_or_copy
 
     _calculate("tp", split_or_copy, given)
 
@@ -922,7 +931,12 @@ def calc_experts(
     try:
         given["rows"] = [float(row) for row in rows.split(",")] if rows else []
     except ValueError:
-        _fail(_t(f"--rows is '{rows}', expected numbers such as 40,20,10,10", f"--rows 为“{rows}”，应为 40,20,10,10 这样的数字"))
+        _fail(
+            _t(
+                f"--rows is '{rows}', expected numbers such as 40,20,10,10",
+                f"--rows 为“{rows}”，应为 40,20,10,10 这样的数字",
+            )
+        )
     _calculate("experts", weigh, given)
 
 

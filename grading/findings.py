@@ -124,8 +124,8 @@ def check_claims(
         if claim.stated is None or claim.probe is None:
             continue
         if is_computed(claim):
-            for finding in recomputed(card, claim_id, read, language):
-                found.setdefault((claim_id, finding.span), finding)
+            for computed in recomputed(card, claim_id, read, language):
+                found.setdefault((claim_id, computed.span), computed)
             continue
         given: dict[str, float] = {}
         for reading in read:

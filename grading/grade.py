@@ -44,9 +44,7 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
         r for r in readings(answer, _engines_of(card)) if not _is_pasted(r, criteria) and not _names_points(r, card)
     ]
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
-    misconceptions = [
-        f for f in check_misconceptions(card, read, language, evidence) if f.misconception not in backed
-    ]
+    misconceptions = [f for f in check_misconceptions(card, read, language, evidence) if f.misconception not in backed]
     wrong = {f.span for f in misconceptions}
     findings = (*misconceptions, *check_claims(card, [r for r in read if r.span not in wrong], language, evidence))
     points = tuple(_point(card, point, read, findings, language) for point in card.rubric)

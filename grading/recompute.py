@@ -1,7 +1,7 @@
 """Arithmetic in an answer, worked out again with the answer's own numbers: its layers, its GPU, its link.
 
-A claim whose probe only computes needs no evidence: the same function is called with what the answer gives, and with the
-question's figures for what it leaves open. So "40 layers, hence 128 KiB a token" is found wrong although no card says 160.
+A claim whose probe only computes needs no evidence: the same function is called with what the answer gives, and with
+the question's figures for what it leaves open. So "40 layers, 128 KiB a token" is wrong although no card says 160.
 In doubt nothing is said: where the answer gives a parameter twice, or several numbers that may be meant.
 """
 
@@ -22,7 +22,7 @@ from inferproof.questions.card import Card, Claim, Language
 CALCULATORS = {
     "capacity.gpu_plan": "capacity",
     "capacity.pd_break_even": "pd",
-    "capacity.tp_or_replicas": "tp",
+    "replicas.of_ranks": "tp",
     "kv_size.formula": "kv",
     "transfer_time.link": "transfer",
 }
@@ -42,7 +42,7 @@ _BESIDE = {
     "ranks": "tp|ranks?|tensor parallel|张量并行",
     "prefill_tokens_s": "prefill",
     "kv_kib_per_token": "per token|a token|each token|token 占|每(?:个)? ?token|一个 token|单 ?token",
-    "request_gib": "per (?:request|context|prompt)|(?:a|each|one) (?:request|context|prompt)|每(?:个|条)?(?:请求|上下文)|(?:一|单)个?(?:请求|上下文)",
+    "request_gib": "(?:per|a|each|one) (?:request|context|prompt)|(?:每|一|单)[个条]?(?:请求|上下文)",
     "requests": "requests?|concurren|fits?|请求|并发|放下|容纳",
     "transfer_ms": "transfer|wire|link|network|传输|链路|网络|搬",
 }
@@ -111,7 +111,9 @@ def _given(reading: Reading, claim: Claim, *, carried: bool) -> Iterator[tuple[s
             continue
         fitting = [q for q in reading.numbers if _is(q, kind) and not _is_rest(reading, q) and not _is_rate(plain, q)]
         # "5 GiB of workspace 60 GiB": a name belongs to the number before it rather than to the one behind.
-        named = [q for q in fitting if _before_name(reading, q, name)] or [q for q in fitting if _behind_name(reading, q, name)]
+        named = [q for q in fitting if _before_name(reading, q, name)] or [
+            q for q in fitting if _behind_name(reading, q, name)
+        ]
         for q in fitting if kind == "rate" else named:
             if not (carried and _PERCENTILE.search(plain[max(0, q.start - 16) : q.start])):
                 yield name, f"{q.value:g} {q.unit}" if kind in ("size", "rate") else int(q.value)

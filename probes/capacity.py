@@ -1,8 +1,8 @@
-"""What fits on a GPU, what a link can carry, and what splitting and replicating cost: the capacity plan in numbers.
+"""What fits on a GPU and what a link can carry: the capacity plan in numbers.
 
 Question
     How many requests fit beside the weights? When is moving the KV to a decode server cheaper than the stall that its
-    prefill causes? What do so many GPUs hold as one tensor-parallel engine, and as replicas?
+    prefill causes?
 Watched
     The arithmetic, on `kv_size` and `transfer_time`; for `gpu_plan` vLLM's own planner, which is asked for the blocks
     that fit into the same memory.
@@ -19,7 +19,7 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
-from inferproof.probes import tensor_parallel, units, vllm_engine
+from inferproof.probes import units, vllm_engine
 from inferproof.probes.core import Observations, Run, probe
 from inferproof.probes.kv_size import kv_bytes
 from inferproof.probes.transfer_time import transfer
@@ -92,35 +92,6 @@ def break_even(
     }
 
 
-def split_or_copy(
-    *, gpus: int = 8, ranks: int = 4, hidden_size: int = 4096, gpu: Size = "80 GiB", weights: Size = "15 GiB",
-    workspace: Size = "5 GiB", layers: int = 32, kv_heads: int = 8, head_dim: int = 128, value_bytes: float = 2,
-    tokens: int = 8192,
-) -> dict[str, Quantity]:  # fmt: skip
-    """`gpus` GPUs as replicas of `ranks` tensor-parallel ranks each: what they hold together, and what ranks exchange.
-
-    `ranks` 1 is pure replication, `ranks` = `gpus` one engine over all. Raises ValueError where it does not divide.
-    """
-    if ranks < 1 or gpus % ranks:
-        raise ValueError(f"{gpus} GPUs cannot be divided into engines of {ranks}; ranks must divide gpus")
-    replicas = gpus // ranks
-    one = plan(
-        gpu=gpu, weights=weights, workspace=workspace, layers=layers, kv_heads=kv_heads, head_dim=head_dim,
-        value_bytes=value_bytes, tokens=tokens, ranks=ranks,
-    )  # fmt: skip
-    exchanged = tensor_parallel.collective(layers=layers, hidden_size=hidden_size, tokens=1, ranks=ranks)
-    return {
-        "replicas": Quantity(replicas, ""),
-        "weights_held": Quantity(replicas * units.parse(weights, "size").base / 2**30, "GiB"),
-        "weights_read_a_step": Quantity(units.parse(weights, "size").base / ranks / 2**30, "GiB"),
-        "kv_pool_tokens": Quantity(replicas * one["kv_pool_tokens"].value, "tokens"),
-        "largest_cache_tokens": one["kv_pool_tokens"],
-        "requests": Quantity(replicas * one["requests"].value, "requests"),
-        "all_reduces_a_step": Quantity(exchanged["all_reduces"] if ranks > 1 else 0, ""),
-        "sent_a_token_and_rank": Quantity(exchanged["wire_bytes_per_rank"] / 2**10, "KiB"),
-    }
-
-
 _PLAN = {
     "kv_kib_per_token": "KiB of KV for one token, all ranks",
     "request_gib": "GiB of KV for one request",
@@ -128,10 +99,6 @@ _PLAN = {
     "pool_tokens": "tokens that the KV pool holds",
     "requests": "requests that fit at the same time",
 }
-
-
-def _planned(found: dict[str, Quantity]) -> Observations:
-    return dict(zip(_PLAN, (quantity.value for quantity in found.values()), strict=True))
 
 
 @probe(engine="none", levels=("arithmetic",), observes=_PLAN)
@@ -150,12 +117,11 @@ def none_gpu_plan(
     ranks: int = 1,
 ) -> Observations:
     """Compute what fits on a GPU beside the weights."""
-    return _planned(
-        plan(
-            gpu=gpu, weights=weights, workspace=workspace, layers=layers, kv_heads=kv_heads, head_dim=head_dim,
-            value_bytes=value_bytes, tokens=tokens, shared_tokens=shared_tokens, ranks=ranks,
-        )  # fmt: skip
-    )
+    found = plan(
+        gpu=gpu, weights=weights, workspace=workspace, layers=layers, kv_heads=kv_heads, head_dim=head_dim,
+        value_bytes=value_bytes, tokens=tokens, shared_tokens=shared_tokens, ranks=ranks,
+    )  # fmt: skip
+    return dict(zip(_PLAN, (quantity.value for quantity in found.values()), strict=True))
 
 
 @probe(
@@ -225,43 +191,4 @@ def none_pd_break_even(
         efficiency=efficiency, prefill_tokens_s=prefill_tokens_s,
     )  # fmt: skip
     names = ("kv_gib", "stall_ms", "transfer_ms", "stall_over_transfer", "break_even_gbit_s", "link_requests_s")
-    return dict(zip(names, (quantity.value for quantity in found.values()), strict=True))
-
-
-@probe(
-    engine="none",
-    levels=("arithmetic",),
-    observes={
-        "replicas": "engines that the GPUs are divided into",
-        "weights_gib": "GiB of weights on all GPUs together",
-        "weights_read_gib": "GiB of weights that each GPU reads in a step",
-        "pool_tokens": "tokens of KV that all GPUs hold together",
-        "cache_tokens": "tokens of KV that one engine holds: the largest cache that a request can hit",
-        "requests": "requests that fit at the same time, all engines together",
-        "all_reduces": "all-reduces of one forward pass",
-        "sent_kib": "KiB that a rank sends for one token",
-    },
-)
-def none_tp_or_replicas(
-    run: Run,  # noqa: ARG001 - every probe is given its run
-    *,
-    gpus: int = 8,
-    ranks: int = 1,
-    weights: str = "15 GiB",
-    gpu: str = "80 GiB",
-    workspace: str = "5 GiB",
-    layers: int = 32,
-    hidden_size: int = 4096,
-    kv_heads: int = 8,
-    head_dim: int = 128,
-    tokens: int = 8192,
-) -> Observations:
-    """Compute what GPUs hold as replicas of so many ranks each."""
-    found = split_or_copy(
-        gpus=gpus, ranks=ranks, weights=weights, gpu=gpu, workspace=workspace, layers=layers, hidden_size=hidden_size,
-        kv_heads=kv_heads, head_dim=head_dim, tokens=tokens,
-    )  # fmt: skip
-    names = (
-        "replicas", "weights_gib", "weights_read_gib", "pool_tokens", "cache_tokens", "requests", "all_reduces", "sent_kib",
-    )  # fmt: skip
     return dict(zip(names, (quantity.value for quantity in found.values()), strict=True))

@@ -132,7 +132,11 @@ _TOUCHED = {
     covers=("vllm.model_executor.layers.fused_moe.cpu_fused_moe:select_experts",),
 )
 def vllm_experts_read(
-    run: Run, *, batches: list[int] = [1, 8, 64, 512], experts: int = 128, top_k: int = 8  # noqa: B006
+    run: Run,
+    *,
+    batches: list[int] = [1, 8, 64, 512],  # noqa: B006
+    experts: int = 128,
+    top_k: int = 8,
 ) -> Observations:
     """Route batches of several sizes, without preference, and count the experts that each batch needs."""
     os.environ.update(vllm_engine.ENVIRONMENT)

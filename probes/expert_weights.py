@@ -32,7 +32,9 @@ def weigh(
     Raises ValueError for experts that cannot be divided, and for rows that are not one number an expert.
     """
     if experts < 1 or ranks < 1 or experts % ranks or not 0 < top_k <= experts:
-        raise ValueError(f"{experts} experts, {top_k} a token, on {ranks} ranks: ranks must divide experts, top_k at most all")
+        raise ValueError(
+            f"{experts} experts, {top_k} a token, on {ranks} ranks: ranks must divide experts, top_k at most all"
+        )
     one = 3 * hidden_size * inner_size * value_bytes
     found = {
         "expert_weights": Quantity(layers * experts * one / 2**30, "GiB"),
@@ -43,7 +45,9 @@ def weigh(
     if not rows:
         return found
     if len(rows) != experts or not sum(rows) > 0 or min(rows) < 0:
-        raise ValueError(f"rows holds {len(rows)} numbers, expected one of at least 0 for each of the {experts} experts")
+        raise ValueError(
+            f"rows holds {len(rows)} numbers, expected one of at least 0 for each of the {experts} experts"
+        )
     worst = imbalance(rank_loads(rows, range(experts), ranks))
     return found | {
         "busiest_rank_over_mean": Quantity(worst, ""),

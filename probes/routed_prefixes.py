@@ -52,8 +52,10 @@ def sglang_by_rule(
     room_documents: int = 3,
     hot_share: float = 0.0,
 ) -> Observations:
-    """Send questions about documents to replicas by one rule: `spread` in turn, `affinity` always to the same replica
-    for a document, `balanced` there too unless it has 1.5 times the mean load. `hot_share` of them are about document 0.
+    """Send questions about documents to replicas by one rule; `hot_share` of them are about the first document.
+
+    `spread` takes the replicas in turn, `affinity` always the same one for a document, `balanced` that one too unless
+    it has 1.5 times the mean load.
     """
     if rule not in _RULES:
         raise ValueError(f"rule is {rule!r}, expected {', '.join(_RULES)}")

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from inferproof.questions.files import card_files
 
-
 _ENTRY = {"stamp", "id", "title", "question", "prompts"}
 
 

@@ -1,5 +1,7 @@
 """What `calc` shows: what was given, what comes out, and how far to trust it."""
 
+# ruff: noqa: E501  (a sentence is easier to translate on one line)
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -98,7 +100,9 @@ def calc_view(calculator: str, given: Mapping[str, Any], result: Mapping[str, Qu
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True, style="bold")
     for name, quantity in result.items():
-        table.add_row(_label(name, zh), str(quantity if quantity.unit in ("Gb/s", "GB/s", "ms") else readable(quantity)))
+        table.add_row(
+            _label(name, zh), str(quantity if quantity.unit in ("Gb/s", "GB/s", "ms") else readable(quantity))
+        )
     shown = {name: value for name, value in given.items() if value and not (given.get("latent") and name in _HEADS)}
     parameters = ("；" if zh else "; ").join(f"{_label(name, zh)} {values.value(v)}" for name, v in shown.items())
     return Group(Text(parameters, style="dim"), Text(), table, Text(), Text(_NOTES[calculator][zh], style="italic"))
