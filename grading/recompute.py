@@ -209,7 +209,7 @@ def _finding(
     verdict: Literal["supported", "contradicted", "not checked"] = "not checked"
     if off <= (ROUGHLY if nearest.approximate else AGREES):
         verdict = "supported"
-    elif off > CONTRADICTS and len(numbers) == 1:
+    elif off > CONTRADICTS and len(numbers) == 1 and not reading.statement.hedged:
         verdict = "contradicted"
     given = ", ".join(f"{name} {v}" for name, v in parameters.items())
     return Finding(
