@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from inferproof.grading.recompute import KINDS, is_computed
 from inferproof.grading.verdict import PredicateError, free_names
 from inferproof.probes.core import LEVELS, Probe, all_probes
 from inferproof.questions.card import Card, Claim
@@ -105,6 +106,14 @@ def _claim(claim: Claim) -> Iterator[tuple[Location, str]]:
         yield ("expect",), str(error)
     if claim.stated and claim.stated.value and claim.stated.value not in probe.observes:
         yield ("stated", "value"), f"{claim.probe} does not observe '{claim.stated.value}'"
+    for name, kind in claim.stated.given.items() if claim.stated else ():
+        if name not in probe.parameters():
+            yield (
+                ("stated", "given"),
+                f"{claim.probe} has no parameter '{name}'; it has: {', '.join(probe.parameters())}",
+            )
+        elif is_computed(claim) and kind not in KINDS:
+            yield ("stated", "given"), f"'{name}' is of kind '{kind}'; what an answer may give is {', '.join(KINDS)}"
 
 
 @cache

@@ -27,6 +27,8 @@ CALCULATORS = {
     "transfer_time.link": "transfer",
 }
 """Probe -> the `inferproof calc` that computes the same; its options are the probe's parameters."""
+KINDS = ("count", "tokens", "size", "rate", "dtype")
+"""What a number in an answer can be that sets a parameter (`given` of a claim); a dtype is named, not counted."""
 AGREES, ROUGHLY, CONTRADICTS = 0.03, 0.1, 0.08
 """Shares of the computed value: up to which a number agrees, or agrees if it is said to be approximate, and from which
 on it is wrong. GB where GiB is meant is 0.07."""

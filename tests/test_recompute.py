@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from inferproof.grading.grade import grade
+from inferproof.grading.lint import claim_problems
 from inferproof.grading.result import Finding
 from inferproof.questions.deck import load_deck
 
@@ -80,3 +83,16 @@ def test_the_command_computes_the_same_again() -> None:
     (finding,) = found("The model has 40 layers. KV is 128 KiB per token.", "kv-per-token")
 
     assert "calc capacity" in finding.rerun and "--layers 40" in finding.rerun and "--gpu '80 GiB'" in finding.rerun
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"layer": "count"}, "has no parameter 'layer'"), ({"layers": "heads"}, "'layers' is of kind 'heads'")],
+)
+def test_what_an_answer_may_give_is_checked_on_the_card(given: dict[str, str], said: str) -> None:
+    claim = CARD.claims["kv-per-token"]
+    assert claim.stated is not None
+    wrong = replace(claim, stated=replace(claim.stated, given=given))
+    (problem,) = claim_problems({CARD.id: replace(CARD, claims={"kv-per-token": wrong})})
+
+    assert said in problem.message
