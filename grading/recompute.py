@@ -52,6 +52,12 @@ _BESIDE = {
 _BEHIND = {"head_dim": "|heads? of"}
 """What names a number only from in front: in "8 heads of 128" the 8 is no dimension."""
 _DTYPES = {2.0: r"\b(?:bf16|fp16|16[- ]bit)\b", 1.0: r"\b(?:fp8|int8|8[- ]bit)\b", 0.5: r"\b(?:fp4|int4|4[- ]bit)\b"}
+_UNITS = {
+    "size": ("KiB", "MiB", "GiB", "KB", "MB", "GB"),
+    "rate": ("Gb/s", "GB/s", "GiB/s"),
+    "time": ("us", "ms", "s"),
+}
+"""As `numbers.py` reads them."""
 _PERCENTILE = re.compile(r"(?:p\d\d|median|peak|percentile|分位|峰值)[^\d]{0,10}$")
 _PER_SECOND = re.compile(r"\s*(?:requests?|contexts?|个|请求)?\s*(?:/ ?s\b|per second|a second|每秒)")
 _LEFT_BEHIND = re.compile(r"\s*(?:are |is |of \w+ )?(?:left|remain|剩)")
@@ -111,6 +117,8 @@ def _given(reading: Reading, claim: Claim, *, carried: bool) -> Iterator[tuple[s
             said = plain[reading.statement.start : reading.statement.end]
             yield from ((name, value) for value, word in _DTYPES.items() if re.search(word, said))
             continue
+        if not reading.numbers:
+            continue
         fitting = [q for q in reading.numbers if _is(q, kind) and not _is_rest(reading, q) and not _is_rate(plain, q)]
         # "5 GiB of workspace 60 GiB": a name belongs to the number before it rather than to the one behind.
         named = [q for q in fitting if _before_name(reading, q, name)] or [
@@ -152,11 +160,8 @@ def _is_rest(reading: Reading, q: Quantity) -> bool:
 
 
 def _is(q: Quantity, kind: str) -> bool:
-    if kind in ("size", "rate", "time"):
-        try:
-            return bool(q.unit) and units.parse(f"{q.value:g} {q.unit}", kind) is not None
-        except ValueError:
-            return False
+    if kind in _UNITS:
+        return q.unit in _UNITS[kind]
     if kind == "tokens":
         return q.unit == "tokens"
     return q.unit in (None, "requests") and q.whole is None and q.value >= 1 and float(q.value).is_integer()
