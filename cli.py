@@ -986,8 +986,9 @@ def _language(given: str | None) -> Language:
 
 def _deck(extra: list[Path] | None) -> dict[str, Card]:
     from inferproof.questions.deck import load_deck
+    from inferproof.runners.memory import Memory
 
-    return load_deck(extra or [])
+    return load_deck(extra or [], Memory("cards"))
 
 
 def _check_claims(deck: Mapping[str, Card]) -> None:

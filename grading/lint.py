@@ -7,11 +7,14 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from inferproof import probes
+from inferproof.grading import recompute, verdict
 from inferproof.grading.recompute import KINDS, is_computed
 from inferproof.grading.verdict import PredicateError, free_names
 from inferproof.probes.core import LEVELS, Probe, all_probes
 from inferproof.questions.card import Card, Claim
 from inferproof.questions.deck import Location, Problem, locate
+from inferproof.runners.memory import Memory, key_of
 
 
 def lint(deck: Mapping[str, Card], recorded: set[str], concepts: set[str]) -> list[Problem]:
@@ -28,14 +31,36 @@ def lint(deck: Mapping[str, Card], recorded: set[str], concepts: set[str]) -> li
 
 
 def claim_problems(deck: Mapping[str, Card]) -> list[Problem]:
-    """What keeps claims from being decided: a missing probe or parameter, a predicate that cannot be decided."""
-    return [
-        Problem(card.file, locate(Path(card.file), at), ".".join(map(str, at)), message)
-        for card in deck.values()
-        for claim_id, claim in card.claims.items()
-        for tail, message in _claim(claim)
-        for at in [("claims", claim_id, *tail)]
-    ]
+    """What keeps claims from being decided: a missing probe or parameter, a predicate that cannot be decided.
+
+    A card that was found right is remembered with the probes it was held against, and not checked again.
+    """
+    found = []
+    for card in deck.values():
+        key = key_of(_checked_against(), Path(card.file).read_bytes())
+        if _RIGHT.recall(key):
+            continue
+        problems = [
+            Problem(card.file, locate(Path(card.file), at), ".".join(map(str, at)), message)
+            for claim_id, claim in card.claims.items()
+            for tail, message in _claim(claim)
+            for at in [("claims", claim_id, *tail)]
+        ]
+        if not problems:
+            _RIGHT.keep(key, True)
+        found += problems
+    return found
+
+
+_RIGHT = Memory("checked-claims")
+
+
+@cache
+def _checked_against() -> bytes:
+    """The code that decides whether a claim is right: all probes, what reads predicates and numbers, this module."""
+    readers = [Path(module.__file__ or "") for module in (verdict, recompute)]
+    files = [*sorted(Path(probes.__path__[0]).glob("*.py")), *readers, Path(__file__)]
+    return key_of(*(file.read_bytes() for file in files)).encode()
 
 
 def _card(card: Card, recorded: set[str], concepts: set[str]) -> Iterator[tuple[Location, str]]:
@@ -83,14 +108,14 @@ def _claim(claim: Claim) -> Iterator[tuple[Location, str]]:
             yield ("versions",), f"'{claim.versions}' is not a version specifier such as '<0.27'"
     if claim.probe is None:
         return
-    probes = _probes()
-    probe = probes.get((claim.probe, claim.engine))
+    known = _probes()
+    probe = known.get((claim.probe, claim.engine))
     if probe is None:
-        engines = [engine for name, engine in probes if name == claim.probe]
+        engines = [engine for name, engine in known if name == claim.probe]
         if engines:
             yield ("with", "engine"), f"{claim.probe} has no '{claim.engine}' side; its engines: {', '.join(engines)}"
         else:
-            names = sorted({name for name, _ in probes})
+            names = sorted({name for name, _ in known})
             near = get_close_matches(claim.probe, names, n=3, cutoff=0.4) or names
             yield ("probe",), f"there is no probe '{claim.probe}'; did you mean {', '.join(near)}?"
         return

@@ -5,12 +5,14 @@ YAML is data: the safe loader, a size limit, no aliases (they make bombs), no du
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, cast, get_args, get_origin, get_type_hints
 
 from inferproof.questions.card import Card
 from inferproof.questions.files import DeckError, Location, Problem, card_files
@@ -21,13 +23,28 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 
 
-def load_deck(extra: Iterable[Path] = ()) -> dict[str, Card]:
-    """All cards by id. Raises DeckError with every problem of every file, not only the first."""
+class Memory(Protocol):
+    """What was read before, by a hash of the file."""
+
+    def recall(self, key: str) -> Any:
+        """The value, or None."""
+        ...
+
+    def keep(self, key: str, value: Any) -> None:
+        """Keep it."""
+        ...
+
+
+def load_deck(extra: Iterable[Path] = (), memory: Memory | None = None) -> dict[str, Card]:
+    """All cards by id. Raises DeckError with every problem of every file, not only the first.
+
+    memory  saves reading the YAML of a file that was read without a problem before.
+    """
     cards: dict[str, Card] = {}
     problems: list[Problem] = []
     for file in card_files(extra):
         try:
-            card = read_card(file)
+            card = _recalled(file, memory) if memory is not None else read_card(file)
         except DeckError as error:
             problems += error.problems
             continue
@@ -41,6 +58,30 @@ def load_deck(extra: Iterable[Path] = ()) -> dict[str, Card]:
     if problems:
         raise DeckError(problems)
     return cards
+
+
+def _recalled(file: Path, memory: Memory) -> Card:
+    """The card in one file; what was found right before is not checked again. Raises DeckError."""
+    from pydantic import ValidationError
+
+    try:
+        key = hashlib.sha256(_reader() + str(file).encode() + b"\0" + file.read_bytes()).hexdigest()
+    except OSError:
+        return read_card(file)
+    known = memory.recall(key)
+    if known is not None:
+        with contextlib.suppress(ValidationError):
+            return cast("Card", _adapter().validate_python(known))
+    card = read_card(file)
+    memory.keep(key, _adapter().dump_python(card, mode="json"))
+    return card
+
+
+@cache
+def _reader() -> bytes:
+    """What a remembered card depends on besides its file: the code that reads it."""
+    here = Path(__file__)
+    return b"".join(hashlib.sha256(here.with_name(name).read_bytes()).digest() for name in ("card.py", here.name))
 
 
 def read_card(file: Path) -> Card:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
-from inferproof.grading.layers import LAYERS
 from inferproof.grading.result import Finding, Grade, PointGrade
 from inferproof.grading.verdict import Verdict, best_reach, of_claim, summary
 from inferproof.questions.card import Card, Language
@@ -36,16 +35,23 @@ _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Escape sequences and control characters other than line breaks and tabs."""
 
 BuildState = Literal["ready", "not set up", "broken"]
+FEW_CARDS = 5
+"""More cards than this are shown a line a card: nobody reads six hundred claims that hold."""
 
 
 def claims_table(
     verdicts: Sequence[Verdict], deck: Mapping[str, Card], language: Language, *, verbose: bool = False
 ) -> Group:
-    """A card at a time, a line a claim; `verbose` adds the sentence and a line a build. Then the count of all."""
+    """A card at a time, a line a claim; `verbose` adds the sentence and a line a build. Then the count of all.
+
+    Of more than a few cards there is a line a card, and why claims do not hold.
+    """
     from rich.console import Group
     from rich.text import Text
 
     claims = values.by_claim(verdicts)
+    if not verbose and len({card for card, _ in claims}) > FEW_CARDS:
+        return Group(*_cards_in_short(claims, language), count_line(verdicts, language))
     widths = _widths(claims, language)
     parts: list[RenderableType] = []
     for card in dict.fromkeys(card for card, _ in claims):
@@ -57,6 +63,24 @@ def claims_table(
         else:
             parts += [_card_table(rows, language, widths), *_reasons(rows, language), Text()]
     return Group(*parts, count_line(verdicts, language))
+
+
+def _cards_in_short(
+    claims: Mapping[tuple[str, str], Sequence[Verdict]], language: Language
+) -> Iterable[RenderableType]:
+    """A line a card; below it the reasons of claims that do not hold, other than judgements, which cannot."""
+    from rich.text import Text
+
+    table = _table(language, "card", "verdict", "reach")
+    reasons: list[RenderableType] = []
+    for card in dict.fromkeys(card for card, _ in claims):
+        rows = {claim: of for (c, claim), of in claims.items() if c == card}
+        counts = summary([v for of in rows.values() for v in of])
+        table.add_row(card, _counted(counts["verdicts"], language), _counted(counts["reach"], language))
+        why = _reasons({claim: of for claim, of in rows.items() if of[0].kind != "judgement"}, language)
+        if why:
+            reasons += [Text.assemble("\n", (card, "bold")), *why]
+    return [table, *reasons, Text()]
 
 
 def _widths(claims: Mapping[tuple[str, str], Sequence[Verdict]], language: Language) -> tuple[int, int, int]:
@@ -134,18 +158,19 @@ def _reason(v: Verdict, language: Language) -> str:
 def count_line(verdicts: Sequence[Verdict], language: Language) -> Text:
     """How many claims, with which verdicts and reach, and how many rows were answered by kept evidence."""
     counts = summary(verdicts)
-    comma = say(language, "comma")
-
-    def listed(of: Mapping[str, int]) -> str:
-        return comma.join(say(language, "count", count=n, word=say(language, word)) for word, n in of.items() if n)
-
     total = "one_claim" if counts["claims"] == 1 else "claims_count"
-    parts = [say(language, total, claims=counts["claims"], parts=listed(counts["verdicts"]))]
+    parts = [say(language, total, claims=counts["claims"], parts=_counted(counts["verdicts"], language))]
     if any(counts["reach"].values()):
-        parts.append(say(language, "reach") + say(language, "colon") + listed(counts["reach"]))
+        parts.append(say(language, "reach") + say(language, "colon") + _counted(counts["reach"], language))
     if counts["reused"]:
         parts.append(say(language, "reused_count", count=counts["reused"], rows=counts["rows"]))
     return _text("\n".join(parts))
+
+
+def _counted(counts: Mapping[str, int], language: Language) -> str:
+    """`holds 12, not run 1`: the words that occur, with how often."""
+    comma = say(language, "comma")
+    return comma.join(say(language, "count", count=n, word=say(language, word)) for word, n in counts.items() if n)
 
 
 def grade_view(card: Card, grade: Grade, language: Language) -> Group:
@@ -191,6 +216,8 @@ def _point(point: PointGrade, criterion: str, language: Language) -> list[Render
 
 def _layers(grade: Grade, language: Language) -> list[RenderableType]:
     """Which of the five layers the answer covers, and which it leaves out."""
+    from inferproof.grading.layers import LAYERS
+
     lines: list[RenderableType] = []
     for key, part, covered in (("layers_covered", "covered", True), ("layers_open", "open", False)):
         named = [say(language, layer) for layer in LAYERS if (layer in grade.layers) == covered]

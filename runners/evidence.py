@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from inferproof import probes
 from inferproof.probes.core import Probe, canonical
+from inferproof.runners.memory import Memory, key_of
 
 FORMAT = 1
 SETTLED = ("ok", "inconclusive", "unavailable")
@@ -34,10 +36,10 @@ class Task:
     """Digest of the build's identity: the installed files, not only the version."""
     timeout_s: float = field(default=600.0, compare=False)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """SHA-256 over all inputs; evidence with this key is up to date."""
-        inputs = {k: v for k, v in asdict(self).items() if k != "timeout_s"}
+        inputs = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
         return hashlib.sha256(canonical(inputs).encode()).hexdigest()
 
     @property
@@ -92,8 +94,8 @@ def content_id(body: Mapping[str, Any]) -> str:
 
 def evidence_from(body: Mapping[str, Any]) -> Evidence:
     """The record with that body."""
-    fields: dict[str, Any] = {k: tuple(v) if k == "modifications" else v for k, v in body.items()}
-    return Evidence(id=content_id(body), **fields)
+    values: dict[str, Any] = {k: tuple(v) if k == "modifications" else v for k, v in body.items()}
+    return Evidence(id=content_id(body), **values)
 
 
 def code_hash(probe: Probe) -> str:
@@ -113,9 +115,23 @@ def code_hash(probe: Probe) -> str:
     return hashlib.sha256(canonical(seen).encode()).hexdigest()
 
 
+_TREES = Memory("syntax-trees")
+
+
 @cache
 def _module_tree(path: Path) -> tuple[str, tuple[str, ...]]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    """(hash of the module's syntax tree, the modules of ours that it imports)."""
+    source = path.read_bytes()
+    key = key_of(sys.version.encode(), source)  # a newer Python may dump the same tree otherwise
+    known = _TREES.recall(key)
+    if known is None:
+        known = _parsed(source)
+        _TREES.keep(key, known)
+    return str(known[0]), tuple(known[1])
+
+
+def _parsed(source: bytes) -> tuple[str, list[str]]:
+    tree = ast.parse(source)
     imported: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -125,7 +141,7 @@ def _module_tree(path: Path) -> tuple[str, tuple[str, ...]]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("inferproof.probes."):
             imported.append((node.module or "").rpartition(".")[2])
         _drop_docstring(node)
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(imported)
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imported
 
 
 def _drop_docstring(node: ast.AST) -> None:
