@@ -10,6 +10,7 @@ from inferproof.grading.compare import agrees, can_contradict, candidates, given
 from inferproof.grading.learned import FALSE, Heard
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
+from inferproof.grading.recompute import is_computed, recomputed
 from inferproof.grading.result import Finding
 from inferproof.grading.statements import BOTH
 from inferproof.grading.verdict import Verdict, judge
@@ -169,6 +170,10 @@ def check_claims(
     found: dict[tuple[str, str], Finding] = {}
     for claim_id, claim in card.claims.items():
         if claim.stated is None or claim.probe is None:
+            continue
+        if is_computed(claim):
+            for computed in recomputed(card, claim_id, read, language):
+                found.setdefault((claim_id, computed.span), computed)
             continue
         given: dict[str, float] = {}
         for reading in read:

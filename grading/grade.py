@@ -73,9 +73,12 @@ def _findings(
     """Misconceptions first, by rule and as learned; then the claims that the other statements state."""
     true = {one.span for one in heard if len(one.readings) == 1 and one.scores[FALSE] < UNLIKELY}
     doubtful = [r for r in read if r.span not in true]
-    by_span = {f.span: f for f in check_misconceptions(card, doubtful, language, evidence)}
-    for finding in check_heard(card, heard, language, evidence):
-        by_span.setdefault(finding.span, finding)
+    backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
+    said = (*check_misconceptions(card, doubtful, language, evidence), *check_heard(card, heard, language, evidence))
+    by_span: dict[str, Finding] = {}
+    for finding in said:
+        if finding.misconception not in backed:
+            by_span.setdefault(finding.span, finding)
     claims = check_claims(card, [r for r in read if r.span not in by_span], language, evidence)
     return (*by_span.values(), *claims)
 
@@ -165,6 +168,15 @@ def states(reading: Reading, idea: Idea) -> bool:
     """Whether the statement states the idea: asserted, about its engine, its concepts related (or denied)."""
     return reading.speaks_of(idea.about) and any(
         reading.states(alternative, denied=idea.denied) for alternative in idea.states
+    )
+
+
+def _touches_all(card: Card, points: Sequence[str], read: Sequence[Reading]) -> bool:
+    """Whether the answer states at least one idea of each of these points."""
+    return all(
+        any(states(r, idea) for idea in point.evidence_of.ideas for r in read)
+        for point in card.rubric
+        if point.id in points
     )
 
 

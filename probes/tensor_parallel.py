@@ -231,13 +231,22 @@ def none_collective_bytes(
     latency_us_each: float = 10.0,
 ) -> Observations:
     """Compute what a forward pass of `tokens` tokens must move between ranks."""
+    moved = collective(layers=layers, hidden_size=hidden_size, value_bytes=value_bytes, tokens=tokens, ranks=ranks)
+    return {
+        **moved,
+        "link_us": moved["wire_bytes_per_rank"] / (link_gbyte_s * 1e9) * 1e6,
+        "latency_us": float(moved["all_reduces"] * latency_us_each),
+    }
+
+
+def collective(
+    *, layers: int, hidden_size: int, value_bytes: int = 2, tokens: int = 1, ranks: int = 2
+) -> dict[str, int | float]:
+    """All-reduces of a forward pass (two a layer and the embedding's), and bytes: of one, of all, sent by each rank."""
     all_reduces, message = 2 * layers + 1, tokens * hidden_size * value_bytes
-    wire = all_reduces * message * 2 * (ranks - 1) / ranks
     return {
         "all_reduces": all_reduces,
         "message_bytes": message,
         "pass_bytes": all_reduces * message,
-        "wire_bytes_per_rank": wire,
-        "link_us": wire / (link_gbyte_s * 1e9) * 1e6,
-        "latency_us": float(all_reduces * latency_us_each),
+        "wire_bytes_per_rank": all_reduces * message * 2 * (ranks - 1) / ranks,
     }

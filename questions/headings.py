@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from inferproof.questions.files import card_files
 
+_ENTRY = {"stamp", "id", "title", "question", "prompts"}
+
 
 class Heading(NamedTuple):
     """What is needed to ask a card's question, without validating the whole card."""
@@ -21,6 +23,8 @@ class Heading(NamedTuple):
     id: str
     title: dict[str, str]
     question: dict[str, str]
+    prompts: list[dict[str, str]]
+    """One for each step of a card that is asked step by step, else none."""
     file: str
 
 
@@ -38,18 +42,24 @@ def headings(remembered: Path, extra: Iterable[Path] = ()) -> dict[str, Heading]
         stat = file.stat()
         stamp = [stat.st_mtime_ns, stat.st_size]
         entry = known.get(str(file))
-        if not isinstance(entry, dict) or set(entry) != {"stamp", "id", "title", "question"} or entry["stamp"] != stamp:
+        if not isinstance(entry, dict) or set(entry) != _ENTRY or entry["stamp"] != stamp:
             from inferproof.questions.deck import read_card
 
             card = read_card(file)
-            entry = {"stamp": stamp, "id": card.id, "title": vars_of(card.title), "question": vars_of(card.question)}
+            entry = {
+                "stamp": stamp,
+                "id": card.id,
+                "title": vars_of(card.title),
+                "question": vars_of(card.question),
+                "prompts": [vars_of(point.prompt) for point in card.rubric if point.prompt],
+            }
         now[str(file)] = entry
     if now != known:
         partial = remembered.with_suffix(f".{os.getpid()}.partial")
         with contextlib.suppress(OSError):  # only a memory: where it cannot be written, the cards are read again
             partial.write_text(json.dumps(now), encoding="utf-8")
             partial.replace(remembered)
-    return {e["id"]: Heading(e["id"], e["title"], e["question"], file) for file, e in now.items()}
+    return {e["id"]: Heading(e["id"], e["title"], e["question"], e["prompts"], file) for file, e in now.items()}
 
 
 def vars_of(text: Any) -> dict[str, str]:

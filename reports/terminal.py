@@ -186,12 +186,9 @@ def grade_view(card: Card, grade: Grade, language: Language) -> Group:
     for point in grade.points:
         parts += _point(point, criteria.get(point.point, ""), language)
     parts += _layers(grade, language)
-    for verdict in ("contradicted", "supported"):
-        found = [f for f in grade.findings if f.verdict == verdict]
+    for title, found in _groups(grade.findings):
         if found:
-            parts.append(
-                _text(f"\n{say(language, f'{verdict}_title')}", "bold red" if verdict == "contradicted" else "bold")
-            )
+            parts.append(_text(f"\n{say(language, title)}", "bold red" if "contradicted" in title else "bold"))
         for finding in found:
             parts += _finding(finding, language)
     for followup in card.followups:
@@ -230,9 +227,27 @@ def _layers(grade: Grade, language: Language) -> list[RenderableType]:
     return lines
 
 
+def _groups(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Findings under their titles: against what was measured, against what was computed, unproven errors, supported."""
+    wrong = [f for f in findings if f.verdict == "contradicted"]
+    return [
+        ("contradicted_title", [f for f in wrong if not _is_computed(f)]),
+        ("computed_contradicted_title", [f for f in wrong if _is_computed(f)]),
+        ("unproven_title", [f for f in findings if f.verdict == "not checked" and f.misconception]),
+        ("supported_title", [f for f in findings if f.verdict == "supported"]),
+    ]
+
+
+def _is_computed(finding: Finding) -> bool:
+    """Whether its number was worked out rather than measured."""
+    return finding.evidence is None and finding.observed is not None
+
+
 def _finding(finding: Finding, language: Language) -> list[RenderableType]:
     lines: list[RenderableType] = [_indented(say(language, "quote", text=" ".join(finding.span.split())), 2)]
-    if finding.observed is not None:
+    if _is_computed(finding):
+        lines.append(_indented(say(language, "stated_computed", observed=finding.observed, stated=finding.stated), 4))
+    elif finding.observed is not None:
         seen = values.value(finding.observed)
         said = {"stated": values.value(finding.stated)} if finding.stated is not None else {}
         where = say(
@@ -241,10 +256,11 @@ def _finding(finding: Finding, language: Language) -> list[RenderableType]:
         lines.append(
             _indented(f"{say(language, 'stated_measured' if said else 'measured', observed=seen, **said)} ({where})", 4)
         )
-    if finding.verdict == "contradicted":
+    if finding.verdict != "supported":
         if finding.instead:
             lines.append(_indented(say(language, "instead", text=finding.instead), 4))
-        lines += [_indented(say(language, "measure_again"), 4), _text(_command(finding.rerun), "cyan")]
+        again = "compute_again" if _is_computed(finding) else "measure_again"
+        lines += [_indented(say(language, again), 4), _text(_command(finding.rerun), "cyan")]
     return lines
 
 
