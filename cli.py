@@ -194,9 +194,13 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
     help=_t(
         "Ask a question, take an answer of many lines, grade it against the rubric and the evidence.\n\n"
         "Examples: inferproof drill | inferproof drill prefix-cache-ttft --lang zh | "
-        "inferproof drill beam-search-kv --answer mine.txt",
+        "inferproof drill beam-search-kv --answer mine.txt\n\n"
+        "Modes: --mode predict draws workloads and asks what the real engine will do with them, then runs it: "
+        "inferproof drill --mode predict --engine vllm --questions 5 --seed 7",
         "出一道题，接受多行回答，按评分点和证据打分。\n\n"
-        "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh",
+        "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh\n\n"
+        "模式：--mode predict 随机给出负载，先由你预测真实引擎会怎么做，再实际运行："
+        "inferproof drill --mode predict --engine vllm --questions 5 --seed 7",
     )
 )
 def drill(
@@ -212,10 +216,27 @@ def drill(
     editor: Annotated[
         bool, typer.Option("--editor", "-e", help=_t("Write the answer in $EDITOR.", "用 $EDITOR 作答。"))
     ] = False,
+    mode: Annotated[str, typer.Option(help=_t("card or predict.", "card 或 predict。"))] = "card",
+    questions: Annotated[
+        int | None,
+        typer.Option(min=1, help=_t("predict: stop after so many (default: never).", "predict：题数（默认不限）。")),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help=_t("predict: the same questions again.", "predict：同一种子出同样的题。"))
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help=_t("predict: vllm or sglang (default: both).", "predict：vllm 或 sglang（默认两者）。")),
+    ] = None,
     as_json: JsonOption = False,
     cards: CardsOption = None,
 ) -> None:
     """Drill one question."""
+    if mode == "predict":
+        _predict(questions, seed, engine, as_json, _language(lang))
+        return
+    if mode != "card":
+        _fail(f"--mode is '{mode}', expected card or predict")
     from inferproof.questions.headings import headings
     from inferproof.runners.paths import cache_dir, data_dir
 
@@ -246,6 +267,29 @@ def drill(
     from inferproof.reports.terminal import grade_view
 
     _console().print(grade_view(deck[chosen], grade, language))
+
+
+def _predict(count: int | None, seed: int | None, engine: str | None, as_json: bool, language: Language) -> None:
+    """Ask for predictions and run the engine after each one."""
+    import random
+
+    from inferproof.grading.predict import chosen_engines
+    from inferproof.reports.predict_view import Drill, predictions_json
+
+    chosen = random.randrange(1, 100_000) if seed is None else seed
+    session = Drill(chosen, chosen_engines(engine), count, language, sys.stderr if as_json else sys.stdout)
+    interrupted = False
+    try:
+        session.hold()
+    except KeyboardInterrupt:
+        interrupted = True
+        typer.echo(_t("\ninterrupted; what was answered is recorded", "\n已中断；已作答的都有记录"), err=True)
+    if as_json:
+        _print_json(predictions_json(session.scored))
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not any(one.credit is not None for one in session.scored):
+        raise typer.Exit(COULD_NOT_RUN if session.scored else USAGE)
 
 
 def _answered_least(asked: Iterable[str]) -> str:
