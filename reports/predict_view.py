@@ -21,7 +21,9 @@ _WORDS = {
         "session": "Predict, then the real engine runs. Session {seed}: --seed {seed} asks the same again. "
         "Empty line: pass. Ctrl-D: stop.",
         "question": "Question {number}, {engine}",
-        "credit_rule": "(exact: 1{near})",
+        "credit_rule": "({exact}: 1{near})",
+        "exact": "exact",
+        "decimals": "to {decimals} decimals",
         "near": "; within {within}: {half}",
         "again": "one number, please; an empty line passes",
         "running": "the real {engine} runs ({build}, level {level})",
@@ -35,7 +37,9 @@ _WORDS = {
         "session": "先预测，再由真实引擎作答。本次种子 {seed}：用 --seed {seed} 可重复同样的题。"
         "空行：跳过。Ctrl-D：结束。",
         "question": "第 {number} 题，{engine}",
-        "credit_rule": "（完全正确：1{near}）",
+        "credit_rule": "（{exact}：1{near}）",
+        "exact": "完全正确",
+        "decimals": "准到小数点后 {decimals} 位",
         "near": "；相差不超过 {within}：{half}",
         "again": "请给一个数字；空行表示跳过",
         "running": "真实的 {engine} 正在运行（{build}，层级 {level}）",
@@ -133,7 +137,8 @@ def question_text(question: Question, language: Language) -> str:
     within = shown(question.tolerance, language) if question.tolerance else f"{question.ask.share:.0%}"
     near = _say(language, "near", within=within, half=HALF) if question.tolerance or question.ask.share else ""
     head = _say(language, "question", number=question.number, engine=_NAMES[question.engine])
-    asks = f"{question.asks(language)} {_say(language, 'credit_rule', near=near)}"
+    exact = _say(language, "decimals" if question.ask.decimals else "exact", decimals=question.ask.decimals)
+    asks = f"{question.asks(language)} {_say(language, 'credit_rule', exact=exact, near=near)}"
     return "\n".join([head, *(folded(said, 2) for said in question.workload(language)), folded(asks)])
 
 

@@ -18,11 +18,12 @@ _ALL_AT_ONCE = Said(
 
 def _overcommit(chance: random.Random) -> dict[str, Any]:
     pool = chance.choice((1024, 2048, 4096))
+    prompt, most = chance.randrange(pool // 16, pool // 4), chance.randrange(pool // 16, pool // 8)
     return {
         "pool_tokens": pool,
-        "requests": chance.randrange(4, 11),
-        "prompt_tokens": chance.randrange(pool // 16, pool // 4),
-        "max_tokens": chance.randrange(pool // 16, pool // 8),
+        "requests": pool // (prompt + most) + chance.randrange(1, 5),
+        "prompt_tokens": prompt,
+        "max_tokens": most,
         "prefix_caching": chance.random() < 0.7,
     }
 
@@ -84,18 +85,23 @@ OVERCOMMIT = Kind(
 )
 
 
+def _sglang_overcommit(chance: random.Random) -> dict[str, Any]:
+    pool, prompt, most = chance.choice((1024, 1536, 2048)), chance.randrange(128, 400), chance.randrange(48, 160)
+    return {
+        "pool_tokens": pool,
+        "requests": pool // (prompt + most) + chance.randrange(1, 4),
+        "prompt_tokens": prompt,
+        "max_tokens": most,
+        "chunk_tokens": chance.choice((256, 512)),
+        "mixed_chunk": chance.random() < 0.5,
+    }
+
+
 SGLANG_OVERCOMMIT = Kind(
     id="sglang-overcommit",
     probe="kv_pressure.overcommit",
     level=ENGINE,
-    draw=lambda chance: {
-        "pool_tokens": chance.choice((1024, 1536, 2048)),
-        "requests": chance.randrange(3, 8),
-        "prompt_tokens": chance.randrange(128, 400),
-        "max_tokens": chance.randrange(48, 160),
-        "chunk_tokens": chance.choice((256, 512)),
-        "mixed_chunk": chance.random() < 0.5,
-    },
+    draw=_sglang_overcommit,
     workload=(
         Said(
             "SGLang with a KV pool of {pool_tokens} tokens, chunked_prefill_size {chunk_tokens}, mixed chunks: {mixed_chunk}, "
