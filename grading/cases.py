@@ -103,7 +103,11 @@ CASES = (
         (Said("SGLang, chunked_prefill_size {chunk_tokens}: the chunks were made small so that streams would not stall. A request streams, a prompt of {prompt_tokens} tokens arrives, and the stream's worst gap is what it was, or worse.",
               "SGLang，chunked_prefill_size 为 {chunk_tokens}：切小是为了不让流卡住。一个请求在流式输出，来了一个 {prompt_tokens} token 的 prompt，流的最大间隔并没有变好，甚至更差。"),),
         (_QUANTITY, _VALUE),
-        lambda v: [("median gap, ms", v["base_gap_ms"]), ("worst gap, ms", v["gap_ms"]), ("long prompt TTFT, ms", v["prefill_ms"])],
+        lambda v: [
+            (Said("stream's median gap before, ms", "之前流的间隔中位数，ms"), v["base_gap_ms"]),
+            (Said("stream's worst gap, ms", "流的最大间隔，ms"), v["gap_ms"]),
+            (Said("long prompt's TTFT, ms", "长 prompt 的 TTFT，ms"), v["prefill_ms"]),
+        ],
         log=True,
     ),
     Case(
@@ -113,7 +117,7 @@ CASES = (
               "SGLang，KV 池 {pool_tokens} token；{requests} 个请求同时到达，prompt 各 {prompt_tokens} token，各要生成 {max_tokens} 个。"),
          _SUPPOSE_TTFT),
         (_QUANTITY, _VALUE),
-        lambda v: [("num_retracted_requests_total", v["retractions"]), ("token usage, max", v["kv_usage_peak"])],
+        lambda v: [("num_retracted_requests_total", v["retractions"]), (Said("largest token usage", "token usage 最大值"), v["kv_usage_peak"])],
         log=True,
     ),
     Case(
@@ -122,7 +126,7 @@ CASES = (
               "SGLang，KV 池 {pool_tokens} token；{requests} 个请求同时到达，prompt 各 {prompt_tokens} token，各要生成 {max_tokens} 个。假设 p99 ITL 很差，平均 TPOT 正常。运行之后的计数："),),
         (_QUANTITY, _VALUE),
         lambda v: [("num_retracted_requests_total", v["retractions"]), ("num_retracted_input_tokens_total", v["retracted_input_tokens"]),
-                   ("num_retracted_output_tokens_total", v["retracted_output_tokens"]), ("num_retracted_reqs (gauge, now)", v["retracted_gauge_after"])],
+                   ("num_retracted_output_tokens_total", v["retracted_output_tokens"]), (Said("num_retracted_reqs (a gauge)", "num_retracted_reqs（gauge）"), v["retracted_gauge_after"])],
         log=True,
     ),
     Case(
@@ -131,10 +135,10 @@ CASES = (
               "vLLM，n-gram 投机，每步 {width} 个草稿，一个请求输出 {max_tokens} 个 token。假设你的服务里计数也是这样，却没有变快。"),),
         (_QUANTITY, _VALUE),
         lambda v: [("spec_decode_num_drafts", v["drafts"]), ("spec_decode_num_draft_tokens", v["draft_tokens"]),
-                   ("spec_decode_num_accepted_tokens", v["accepted_tokens"]), ("engine steps", v["speculative_steps"])],
+                   ("spec_decode_num_accepted_tokens", v["accepted_tokens"]), (Said("engine steps", "引擎步数"), v["speculative_steps"])],
     ),
     Case(
-        "vllm-long-prefill", "graph-long-prefill", "vllm", "cuda_graph.dispatch", lambda v: not v["decode"] and "NONE" in v["modes"],
+        "vllm-long-prefill", "graph-long-prefill", "vllm", "cuda_graph.dispatch", lambda v: not v["decode"] and "NONE" in v["modes"] and max(v["tokens"]) > 2000,
         (Said("vLLM's own dispatcher was asked which CUDA graph a prefill of this size gets. Suppose that graphs were switched on and the TTFT of long prompts did not move.",
               "问 vLLM 自己的 dispatcher：这样大小的 prefill 会用哪种 CUDA Graph。假设开了 Graph，长 prompt 的 TTFT 却没有变化。"),),
         (Said("prefill tokens", "prefill token"), Said("graph", "Graph"), Said("padded to", "补齐到")),
@@ -146,7 +150,7 @@ CASES = (
             (Said(f"{name} on a GPU. One request decodes {{max_tokens}} tokens, without CUDA graphs and with them.",
                   f"{name}，GPU。一个请求 decode {{max_tokens}} 个 token，先不开 CUDA Graph，再打开。"),),
             (Said("graphs", "Graph"), Said("output tok/s", "输出 tok/s")),
-            lambda v: [("off", v["eager_tokens_per_s"]), ("on", v["graph_tokens_per_s"])],
+            lambda v: [(Said("off", "关"), v["eager_tokens_per_s"]), (Said("on", "开"), v["graph_tokens_per_s"])],
         )
         for engine, name in (("vllm", "vLLM"), ("sglang", "SGLang"))
     ),

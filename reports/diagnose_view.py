@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferproof.grading.diagnose import Exhibit
-from inferproof.grading.workload import Language, shown
+from inferproof.grading.workload import Language, Said, shown
 from inferproof.reports.fold import folded
 from inferproof.runners.excerpt import abridged, batch_lines
 
@@ -53,8 +53,12 @@ def _table(exhibit: Exhibit, language: Language) -> RenderableType:
     for number, column in enumerate(exhibit.case.columns):
         table.add_column(column.of(language, {}), justify="right" if number else "left")
     for row in exhibit.case.rows(exhibit.values):
-        table.add_row(*(shown(value, language) for value in row))
+        table.add_row(*(str(_cell(value, language, shown)) for value in row))
     return table
+
+
+def _cell(value: Any, language: Language, form: Any = lambda value, _: value) -> Any:
+    return value.of(language, {}) if isinstance(value, Said) else form(value, language)
 
 
 def excerpt(exhibit: Exhibit, logs: Path) -> list[str]:
@@ -65,11 +69,12 @@ def excerpt(exhibit: Exhibit, logs: Path) -> list[str]:
 def exhibit_json(exhibit: Exhibit, logs: Path, language: Language) -> dict[str, Any]:
     """The same as JSON values."""
     task, columns = exhibit.evidence.task, [column.of(language, {}) for column in exhibit.case.columns]
+    rows = [[_cell(value, language) for value in row] for row in exhibit.case.rows(exhibit.values)]
     return {
         "case": exhibit.case.id,
         "point": exhibit.case.point,
         "says": [said.of(language, exhibit.values) for said in exhibit.case.says],
-        "table": [dict(zip(columns, row, strict=True)) for row in exhibit.case.rows(exhibit.values)],
+        "table": [dict(zip(columns, row, strict=True)) for row in rows],
         "log": excerpt(exhibit, logs),
         "workload": {name: task[name] for name in ("engine", "build", "level", "probe", "params")},
         "evidence": exhibit.evidence.id,

@@ -14,6 +14,9 @@ _FIELDS = re.compile(r"(?:#new-token|token usage|#running-req|#queue-req): [\d.]
 _KEPT = 3
 """Lines shown of equal ones in a row: the first two and the last."""
 
+LONGEST = 16
+"""Lines of an excerpt."""
+
 Batch = tuple[str, int]
 """`prefill` or `decode`, and its new tokens."""
 
@@ -46,6 +49,6 @@ def abridged(lines: Sequence[str]) -> list[str]:
     """Each line with the fields that matter, and of equal kinds in a row the first two and the last."""
     shown: list[str] = []
     for kind, same in groupby(lines, key=lambda line: line.partition(" batch,")[0].rpartition("] ")[2]):
-        run = [f"{kind} batch, {', '.join(_FIELDS.findall(line))}" for line in same]
+        run = [f"{kind} batch {' '.join(_FIELDS.findall(line))}" for line in same]
         shown += run if len(run) <= _KEPT else [*run[:2], f"... ({len(run) - _KEPT} more)", run[-1]]
-    return shown
+    return shown if len(shown) <= LONGEST else [*shown[: LONGEST - 1], "..."]
