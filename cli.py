@@ -234,6 +234,8 @@ def drill(
     cards: CardsOption = None,
 ) -> None:
     """Drill one question."""
+    if card and mode != "card":
+        _fail(_t(f"--mode {mode} takes no CARD", f"--mode {mode} 不接受 CARD"))
     if mode == "predict":
         _predict(questions, seed, engine, as_json, _language(lang))
         return
@@ -293,8 +295,10 @@ def _predict(count: int | None, seed: int | None, engine: str | None, as_json: b
         _print_json(predictions_json(session.scored))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-    if not any(one.credit is not None for one in session.scored):
-        raise typer.Exit(COULD_NOT_RUN if session.scored else USAGE)
+    if not session.scored and not sys.stdin.isatty():
+        _fail(_t("the input ended before a prediction", "输入已结束，没有任何预测"))
+    if session.scored and all(one.credit is None for one in session.scored):
+        raise typer.Exit(COULD_NOT_RUN)
 
 
 def _diagnose(

@@ -10,13 +10,24 @@ from inferproof.grading.cases import CASES, Case
 from inferproof.grading.result import Grade
 from inferproof.grading.workload import Values
 from inferproof.probes.core import canonical
-from inferproof.questions.card import Card, Language
+from inferproof.questions.card import Card, Language, RubricPoint
 from inferproof.runners.evidence import Evidence
 from inferproof.runners.ledger import Ledger
 
 CARD = "diagnose-bottleneck"
 KIND = "diagnosis"
 """Kind of the ledger's records of diagnoses; their key is the case's id."""
+
+
+SUBJECTS = {
+    "graph-short-decode": "cuda-graph|decode|cpu",
+    "graph-long-prefill": "prefill",
+    "prefix-hit-flat": "hit|hit-rate|prefix-cache|cache|ttft",
+    "small-chunk-worse": "chunk|smaller-chunk",
+    "zero-retractions-slow": "retract|!retract|zero-retractions",
+    "tail-not-mean": "tail-latency|itl",
+}
+"""Concepts, as the card writes them, that a case has already named: an answer to it need not say them again."""
 
 
 class NoCase(LookupError):
@@ -89,9 +100,18 @@ def assess(card: Card, exhibit: Exhibit, answer: str, language: Language, ledger
 
 
 def of_point(card: Card, point: str) -> Card:
-    """The card with one point of its rubric, and the follow-ups that press on it."""
+    """The card with one point of its rubric, its subject taken as said, and the follow-ups that press on it."""
     return replace(
         card,
-        rubric=tuple(p for p in card.rubric if p.id == point),
+        rubric=tuple(_subject_given(p) for p in card.rubric if p.id == point),
         followups=tuple(f for f in card.followups if point in f.after),
     )
+
+
+def _subject_given(point: RubricPoint) -> RubricPoint:
+    subject = SUBJECTS.get(point.id)
+    ideas = tuple(
+        replace(idea, states=tuple(tuple(c for c in wanted if c != subject) for wanted in idea.states))
+        for idea in point.evidence_of.ideas
+    )
+    return replace(point, evidence_of=replace(point.evidence_of, ideas=ideas))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from inferproof.grading.workload import Question
-from inferproof.runners.evidence import Evidence, Task
-from inferproof.runners.ledger import Ledger
-from inferproof.runners.site import Site
+from inferproof.grading.workload import Language, Question
+
+if TYPE_CHECKING:  # a first question must not wait for them
+    from inferproof.runners.evidence import Evidence, Task
+    from inferproof.runners.ledger import Ledger
+    from inferproof.runners.site import Site
 
 BUILDS = {"vllm": "vllm-cpu", "sglang": "sglang-cpu"}
 """Engine -> the build that answers for it: a whole one, so that every level is offered."""
@@ -75,15 +77,15 @@ def task_of(question: Question, site: Site) -> Task:
 
 def read(line: str) -> float | None:
     """The one number in a line such as `2,064 tokens`, `about 3`, `85%` or `三次`; None where there is not one."""
-    from inferproof.grading.numbers import chinese_number, quantities
+    from inferproof.grading.numbers import NUMERALS, chinese_number, quantities
     from inferproof.grading.text import normalise
 
     text = normalise(line.strip())
     found = quantities(text)
     if len(found) == 1:
         value = found[0].value / 100 if found[0].unit == "percent" else found[0].value
-    elif (spoken := chinese_number(text.plain)) is not None and not found:
-        value = spoken
+    elif len(text.plain) == 1 and text.plain in NUMERALS:  # 三 alone is a number here, whatever it is in a sentence
+        value = chinese_number(text.plain) or 0.0
     else:
         return None
     return int(value) if value.is_integer() else value
@@ -99,7 +101,7 @@ def credit(question: Question, predicted: float | None, observed: float) -> floa
     return HALF if off <= max(question.tolerance, question.ask.share * abs(observed)) else 0.0
 
 
-def score(question: Question, predicted: float | None, evidence: Evidence, language: Any) -> Scored:
+def score(question: Question, predicted: float | None, evidence: Evidence, language: Language) -> Scored:
     """The prediction held against what the run observed."""
     task = evidence.task
     seen = evidence.ended == "ok"
