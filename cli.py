@@ -243,7 +243,12 @@ def drill(
         _diagnose(seed, engine, answer, editor, as_json, _language(lang))
         return
     if mode != "card":
-        _fail(f"--mode is '{mode}', expected card, predict or diagnose")
+        _fail(
+            _t(
+                f"--mode is '{mode}', expected card, predict or diagnose",
+                f"--mode 应为 card、predict 或 diagnose，而不是 '{mode}'",
+            )
+        )
     from inferproof.questions.headings import headings
     from inferproof.runners.paths import cache_dir, data_dir
 
@@ -284,7 +289,7 @@ def _predict(count: int | None, seed: int | None, engine: str | None, as_json: b
     from inferproof.reports.predict_view import Drill, predictions_json
 
     chosen = random.randrange(1, 100_000) if seed is None else seed
-    session = Drill(chosen, chosen_engines(engine), count, language, sys.stderr if as_json else sys.stdout)
+    session = Drill(chosen, chosen_engines(engine, language), count, language, sys.stderr if as_json else sys.stdout)
     interrupted = False
     try:
         session.hold()
@@ -308,12 +313,14 @@ def _diagnose(
     from rich.console import Console
 
     from inferproof.grading.diagnose import CARD, assess, draw, of_point
+    from inferproof.grading.predict import check_engine
     from inferproof.reports.diagnose_view import exhibit_json, exhibit_view
     from inferproof.runners.paths import data_dir, logs_dir
 
+    check_engine(engine, language)
     draft = data_dir() / "drafts" / "diagnose.txt"
     with _ledger() as ledger:
-        exhibit = draw(ledger, seed, engine)
+        exhibit = draw(ledger, seed, engine, language)
         Console(highlight=False, stderr=as_json).print(exhibit_view(exhibit, logs_dir(), language))
         text = _take_answer(file, editor, language, draft)
         if not text.strip():

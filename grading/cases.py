@@ -100,8 +100,8 @@ CASES = (
     Case(
         "sglang-chunks", "small-chunk-worse", "sglang", "chunked_prefill.interference",
         lambda v: not v["mixed_chunk"] and v["prefill_batches"] > 2 and v["decodes_between"] == 0,
-        (Said("SGLang, chunked_prefill_size {chunk_tokens}: the chunks were made small so that streams would not stall. A request streams, a prompt of {prompt_tokens} tokens arrives, and the stream's worst gap is what it was, or worse.",
-              "SGLang，chunked_prefill_size 为 {chunk_tokens}：切小是为了不让流卡住。一个请求在流式输出，来了一个 {prompt_tokens} token 的 prompt，流的最大间隔并没有变好，甚至更差。"),),
+        (Said("SGLang, chunked_prefill_size {chunk_tokens}: the chunks were made small so that streams would not stall. A request streams, and a prompt of {prompt_tokens} tokens arrives. Suppose that the stream's p99 gap was no worse with large chunks.",
+              "SGLang，chunked_prefill_size 为 {chunk_tokens}：切小是为了不让流卡住。一个请求在流式输出，来了一个 {prompt_tokens} token 的 prompt。假设大 chunk 时流的 p99 间隔并不比这更差。"),),
         (_QUANTITY, _VALUE),
         lambda v: [
             (Said("stream's median gap before, ms", "之前流的间隔中位数，ms"), v["base_gap_ms"]),

@@ -69,11 +69,17 @@ def _shows(exhibit: Exhibit) -> bool:
         return False
 
 
-def draw(ledger: Ledger, seed: int | None, engine: str | None = None) -> Exhibit:
+_NO_CASE = {
+    "en": f"no recorded run makes a case; run: inferproof verify {CARD}",
+    "zh": f"还没有可用作案例的运行记录；请运行：inferproof verify {CARD}",
+}
+
+
+def draw(ledger: Ledger, seed: int | None, engine: str | None = None, language: Language = "en") -> Exhibit:
     """A case: with a seed always the same, without one of those diagnosed least so far. Raises NoCase."""
     found = exhibits(ledger, engine)
     if not found:
-        raise NoCase(f"no recorded run makes a case; run: inferproof verify {CARD}")
+        raise NoCase(_NO_CASE[language])
     times = ledger.counts(KIND) if seed is None else {}
     ids = sorted({exhibit.case.id for exhibit in found}, key=lambda case: (times.get(case, 0), case))
     chance = random.Random(seed)

@@ -52,25 +52,43 @@ def engines_here() -> list[str]:
     return [engine for engine, build in BUILDS.items() if (builds_dir() / build / "build.json").exists()]
 
 
-def chosen_engines(wanted: str | None) -> list[str]:
-    """The engines to ask about: the one that is wanted, or all that are set up. Raises PredictError."""
+_ERRORS = {
+    "en": {
+        "engine": "there is no engine '{wanted}'; known: {known}",
+        "none": "no engine to run is set up; run: inferproof builds setup {needed}",
+    },
+    "zh": {
+        "engine": "没有引擎 '{wanted}'；可选：{known}",
+        "none": "没有已安装的引擎；请运行：inferproof builds setup {needed}",
+    },
+}
+
+
+def check_engine(wanted: str | None, language: Language) -> None:
+    """Raise PredictError for a name that is no engine's."""
     if wanted is not None and wanted not in BUILDS:
-        raise PredictError(f"there is no engine '{wanted}'; known: {', '.join(BUILDS)}")
+        raise PredictError(_ERRORS[language]["engine"].format(wanted=wanted, known=", ".join(BUILDS)))
+
+
+def chosen_engines(wanted: str | None, language: Language) -> list[str]:
+    """The engines to ask about: the one that is wanted, or all that are set up. Raises PredictError."""
+    check_engine(wanted, language)
     here = [engine for engine in engines_here() if wanted in (None, engine)]
     if not here:
         needed = " ".join([BUILDS[wanted]] if wanted else BUILDS.values())
-        raise PredictError(f"no engine to run is set up; run: inferproof builds setup {needed}")
+        raise PredictError(_ERRORS[language]["none"].format(needed=needed))
     return here
 
 
-def task_of(question: Question, site: Site) -> Task:
+def task_of(question: Question, site: Site, language: Language) -> Task:
     """The run that answers the question. Raises PredictError where its build is not ready."""
     from inferproof.grading.verify import task_on
     from inferproof.probes.core import find_probe
 
     build = BUILDS[question.engine]
     if build in site.missing:
-        raise PredictError(site.missing[build].en)
+        why = site.missing[build]
+        raise PredictError(why.zh if language == "zh" else why.en)
     probe = find_probe(question.kind.probe, question.engine)
     return task_on(site, build, probe, question.kind.level, probe.resolve(question.params))
 

@@ -76,7 +76,7 @@ class Drill:
         site = this_site()
         with Ledger(ledger_file()) as ledger, WarmWorkers(site, ledger) as workers:
             for question in chain([first], self._shown()):
-                task = task_of(question, site)
+                task = task_of(question, site, self.language)
                 workers.prepare(task)
                 if (line := self._take()) is None:
                     break

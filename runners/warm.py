@@ -26,7 +26,10 @@ class WarmWorkers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for worker in self._workers.values():
-            worker.kill() if kind else worker.stop()
+            if kind:  # an interrupt or an error: the worker's group goes at once
+                worker.kill()
+            else:
+                worker.stop()
 
     def prepare(self, task: Task) -> None:
         """Start what the task will need, in the background: this returns at once."""
