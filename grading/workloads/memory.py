@@ -86,7 +86,7 @@ OVERCOMMIT = Kind(
 
 
 def _sglang_overcommit(chance: random.Random) -> dict[str, Any]:
-    pool, prompt, most = chance.choice((1024, 1536, 2048)), chance.randrange(128, 400), chance.randrange(48, 160)
+    pool, prompt, most = chance.choice((1024, 1536)), chance.randrange(64, 256), chance.randrange(48, 160)
     return {
         "pool_tokens": pool,
         "requests": pool // (prompt + most) + chance.randrange(1, 4),
@@ -94,6 +94,7 @@ def _sglang_overcommit(chance: random.Random) -> dict[str, Any]:
         "max_tokens": most,
         "chunk_tokens": chance.choice((256, 512)),
         "mixed_chunk": chance.random() < 0.5,
+        "schedule_conservativeness": chance.choice((0.1, 0.3, 1.0)),
     }
 
 
@@ -105,9 +106,9 @@ SGLANG_OVERCOMMIT = Kind(
     workload=(
         Said(
             "SGLang with a KV pool of {pool_tokens} tokens, chunked_prefill_size {chunk_tokens}, mixed chunks: {mixed_chunk}, "
-            "schedule_conservativeness 1.0.",
+            "schedule_conservativeness {schedule_conservativeness}.",
             "SGLang，KV 池 {pool_tokens} token，chunked_prefill_size {chunk_tokens}，mixed chunk：{mixed_chunk}，"
-            "schedule_conservativeness 1.0。",
+            "schedule_conservativeness {schedule_conservativeness}。",
         ),
         _ALL_AT_ONCE,
     ),
