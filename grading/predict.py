@@ -110,13 +110,17 @@ def read(line: str) -> float | None:
 
 
 def credit(question: Question, predicted: float | None, observed: float) -> float:
-    """1 for the observed value, as exact as is asked; half within the question's tolerance; else 0."""
+    """1 for the observed value, as exact as is asked; half within the question's tolerance; else 0.
+
+    Nothing is near zero: whether there is any hit or any preemption at all is what such a question asks.
+    """
     if predicted is None:
         return 0.0
     off = abs(predicted - observed)
     if off <= 0.5 * 10**-question.ask.decimals * (1 + 1e-9) if question.ask.decimals else off == 0:
         return 1.0
-    return HALF if off <= max(question.tolerance, question.ask.share * abs(observed)) else 0.0
+    near = off <= max(question.tolerance, question.ask.share * abs(observed))
+    return HALF if near and predicted and observed else 0.0
 
 
 def score(question: Question, predicted: float | None, evidence: Evidence, language: Language) -> Scored:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, TextIO
 
 from inferproof.grading.predict import HALF, Scored, keep, read, score, task_of
@@ -24,7 +24,7 @@ _WORDS = {
         "credit_rule": "({exact}: 1{near})",
         "exact": "exact",
         "decimals": "to {decimals} decimals",
-        "near": "; within {within}: {half}",
+        "near": "; within {within}, neither being 0: {half}",
         "again": "one number, please; an empty line passes",
         "running": "the real {engine} runs ({build}, level {level})",
         "observed": "Observed: {observed}. You predicted {predicted}: credit {credit}.",
@@ -40,7 +40,7 @@ _WORDS = {
         "credit_rule": "（{exact}：1{near}）",
         "exact": "完全正确",
         "decimals": "准到小数点后 {decimals} 位",
-        "near": "；相差不超过 {within}：{half}",
+        "near": "；相差不超过 {within} 且都不为 0：{half}",
         "again": "请给一个数字；空行表示跳过",
         "running": "真实的 {engine} 正在运行（{build}，层级 {level}）",
         "observed": "实测：{observed}。你的预测：{predicted}。得分 {credit}。",
@@ -64,9 +64,7 @@ class Drill:
     def hold(self) -> None:
         """Ask until the count is reached or the input ends. The first question stands before anything slow begins."""
         self._print(self._say("session", seed=self.seed))
-        first = next(self._asked, None)
-        if first is None:
-            return
+        first = next(self._asked)
         self._print(question_text(first, self.language))
         from inferproof.runners.ledger import Ledger
         from inferproof.runners.paths import ledger_file
@@ -75,23 +73,22 @@ class Drill:
 
         site = this_site()
         with Ledger(ledger_file()) as ledger, WarmWorkers(site, ledger) as workers:
-            for question in chain([first], self._shown()):
+            for question, following in pairwise(chain([first], self._asked, [None])):
+                assert question is not None
+                if question is not first:
+                    self._print(question_text(question, self.language))
                 task = task_of(question, site, self.language)
                 workers.prepare(task)
+                if following and following.engine != question.engine:  # another worker: it can start meanwhile
+                    workers.prepare(task_of(following, site, self.language))
                 if (line := self._take()) is None:
                     break
-                predicted = read(line)
                 evidence = self._run(question, task, workers)
-                one = score(question, predicted, evidence, self.language)
+                one = score(question, read(line), evidence, self.language)
                 keep(ledger, question, self.seed, one)
                 self.scored.append(one)
                 self._print(result_text(one, evidence, self.language))
             self._print(self._total())
-
-    def _shown(self) -> Iterator[Question]:
-        for question in self._asked:
-            self._print(question_text(question, self.language))
-            yield question
 
     def _take(self) -> str | None:
         """A line of the person's, None at the end of input. At a terminal only an empty line passes for no number."""

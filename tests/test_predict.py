@@ -113,6 +113,12 @@ def test_exact_earns_all_near_earns_half_and_far_earns_nothing() -> None:
     assert [credit(steps, said, 14) for said in (14, 13, 15, 12, None)] == [1, 0.5, 0.5, 0, 0]
 
 
+def test_nothing_is_near_zero() -> None:
+    preempted = of_kind("vllm-overcommit", "preemptions")
+
+    assert [credit(preempted, *said) for said in ((1, 0), (0, 1), (0, 0), (1, 2))] == [0, 0, 1, 0.5]
+
+
 def test_near_may_be_a_parameter_or_a_share() -> None:
     hit, search = of_kind("vllm-repeat", "warm_cached_tokens"), of_kind("vllm-beam", "prefilled_tokens")
     block = hit.params["block_size"]
