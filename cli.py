@@ -200,9 +200,21 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
         "Ask a question, take an answer of many lines, grade it against the rubric and the evidence. A design question "
         "is asked step by step; piped, a line answers a step.\n\n"
         "Examples: inferproof drill | inferproof drill prefix-cache-ttft --lang zh | "
-        "inferproof drill design-rag-cluster | inferproof drill beam-search-kv --answer mine.txt",
-        "出一道题，接受多行回答，按评分点和证据打分。系统设计题逐步提问；从管道输入时一行答一步。\n\n"
-        "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh | inferproof drill design-rag-cluster",
+        "inferproof drill design-rag-cluster | inferproof drill beam-search-kv --answer mine.txt
+
+"
+        "Modes: --mode predict draws workloads and asks what the real engine will do with them, then runs it: "
+        "inferproof drill --mode predict --engine vllm --questions 5 --seed 7. --mode diagnose shows a recorded run; "
+        "you name the bottleneck and the next evidence.",
+        "出一道题，接受多行回答，按评分点和证据打分。系统设计题逐步提问；从管道输入时一行答一步。
+
+"
+        "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh | inferproof drill design-rag-cluster
+
+"
+        "模式：--mode predict 随机给出负载，先由你预测真实引擎会怎么做，再实际运行："
+        "inferproof drill --mode predict --engine vllm --questions 5 --seed 7。--mode diagnose 给出一次真实运行的记录，"
+        "问瓶颈和下一步证据。",
     )
 )
 def drill(
@@ -218,10 +230,37 @@ def drill(
     editor: Annotated[
         bool, typer.Option("--editor", "-e", help=_t("Write the answer in $EDITOR.", "用 $EDITOR 作答。"))
     ] = False,
+    mode: Annotated[str, typer.Option(help=_t("card, predict or diagnose.", "card、predict 或 diagnose。"))] = "card",
+    questions: Annotated[
+        int | None,
+        typer.Option(min=1, help=_t("predict: stop after so many (default: never).", "predict：题数（默认不限）。")),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help=_t("The same questions (or case) again.", "同一种子出同样的题（或案例）。"))
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help=_t("Ask about vllm or sglang only.", "只问 vllm 或 sglang。")),
+    ] = None,
     as_json: JsonOption = False,
     cards: CardsOption = None,
 ) -> None:
     """Drill one question."""
+    if card and mode != "card":
+        _fail(_t(f"--mode {mode} takes no CARD", f"--mode {mode} 不接受 CARD"))
+    if mode == "predict":
+        _predict(questions, seed, engine, as_json, _language(lang))
+        return
+    if mode == "diagnose":
+        _diagnose(seed, engine, answer, editor, as_json, _language(lang))
+        return
+    if mode != "card":
+        _fail(
+            _t(
+                f"--mode is '{mode}', expected card, predict or diagnose",
+                f"--mode 应为 card、predict 或 diagnose，而不是 '{mode}'",
+            )
+        )
     from inferproof.questions.headings import headings
     from inferproof.runners.paths import cache_dir, data_dir
 
@@ -255,6 +294,63 @@ def drill(
     from inferproof.reports.terminal import grade_view
 
     _console().print(grade_view(deck[chosen], grade, language))
+
+
+def _predict(count: int | None, seed: int | None, engine: str | None, as_json: bool, language: Language) -> None:
+    """Ask for predictions and run the engine after each one."""
+    import random
+
+    from inferproof.grading.predict import chosen_engines
+    from inferproof.reports.predict_view import Drill, predictions_json
+
+    chosen = random.randrange(1, 100_000) if seed is None else seed
+    session = Drill(chosen, chosen_engines(engine, language), count, language, sys.stderr if as_json else sys.stdout)
+    interrupted = False
+    try:
+        session.hold()
+    except KeyboardInterrupt:
+        interrupted = True
+        typer.echo(_t("\ninterrupted; what was answered is recorded", "\n已中断；已作答的都有记录"), err=True)
+    if as_json:
+        _print_json(predictions_json(session.scored))
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not session.scored and not sys.stdin.isatty():
+        _fail(_t("the input ended before a prediction", "输入已结束，没有任何预测"))
+    if session.scored and all(one.credit is None for one in session.scored):
+        raise typer.Exit(COULD_NOT_RUN)
+
+
+def _diagnose(
+    seed: int | None, engine: str | None, file: Path | None, editor: bool, as_json: bool, language: Language
+) -> None:
+    """Show a recorded run and grade what the person makes of it."""
+    from rich.console import Console
+
+    from inferproof.grading.diagnose import CARD, assess, draw, of_point
+    from inferproof.grading.predict import check_engine
+    from inferproof.reports.diagnose_view import exhibit_json, exhibit_view
+    from inferproof.runners.paths import data_dir, logs_dir
+
+    check_engine(engine, language)
+    draft = data_dir() / "drafts" / "diagnose.txt"
+    with _ledger() as ledger:
+        exhibit = draw(ledger, seed, engine, language)
+        Console(highlight=False, stderr=as_json).print(exhibit_view(exhibit, logs_dir(), language))
+        text = _take_answer(file, editor, language, draft)
+        if not text.strip():
+            _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
+        card = _deck(None)[CARD]
+        grade = assess(card, exhibit, text, language, ledger)
+    draft.unlink(missing_ok=True)
+    if as_json:
+        from inferproof.reports.as_json import grade_json
+
+        _print_json({**exhibit_json(exhibit, logs_dir(), language), "grade": grade_json(grade)})
+        return
+    from inferproof.reports.terminal import grade_view
+
+    _console().print(grade_view(of_point(card, exhibit.case.point), grade, language))
 
 
 def _answered_least(asked: Iterable[str]) -> str:
