@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from inferproof.grading.findings import check_claims, check_misconceptions
 from inferproof.grading.layers import layers_covered
 from inferproof.grading.reading import Reading, readings
-from inferproof.grading.result import Finding, Grade, PointGrade
+from inferproof.grading.result import Finding, Grade, PointGrade, score
 from inferproof.grading.statements import ENGINES
 from inferproof.grading.text import bare
 from inferproof.questions.card import Card, Idea, Language, RubricPoint
@@ -47,12 +47,10 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     wrong = {f.span for f in misconceptions}
     findings = (*misconceptions, *check_claims(card, [r for r in read if r.span not in wrong], language, evidence))
     points = tuple(_point(card, point, read, findings, language) for point in card.rubric)
-    total = sum(p.points for p in points)
-    earned = sum(p.award * p.points for p in points)
     return Grade(
         card=card.id,
         language=language,
-        score=round(10 * earned / total, 2) if total else 0.0,
+        score=score(points),
         points=points,
         findings=findings,
         followup=_followup(card, points),
