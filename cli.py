@@ -393,6 +393,10 @@ def _mock(desk: Desk, asked: Mapping[str, Heading], minutes: float, questions: i
         mock.hold()
     except (typer.Exit, KeyboardInterrupt):
         status = INTERRUPTED
+    if mock.interview is None or not mock.interview.questions:
+        if status == INTERRUPTED:
+            raise typer.Exit(status)
+        _fail(_t("there was no answer; nothing was graded", "没有回答，未评分"))
     from inferproof.reports.debrief import debrief_json, debrief_view
 
     if as_json:

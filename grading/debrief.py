@@ -43,8 +43,7 @@ class Missed:
 class Debrief:
     """The whole of it."""
 
-    score: Score | None
-    """None where nothing was answered."""
+    score: Score
     topics: dict[str, Score]
     """By collection of cards."""
     layers: dict[str, Touched]
@@ -57,7 +56,7 @@ class Debrief:
 
 
 def debrief(interview: Interview) -> Debrief:
-    """Sum up what was answered so far."""
+    """Sum up what was answered so far, which must be something."""
     questions = interview.questions
     topics = dict.fromkeys(q.card.collection for q in questions)
     missed = [
@@ -67,7 +66,7 @@ def debrief(interview: Interview) -> Debrief:
         if (award := next(p.award for p in q.last.points if p.point == point.id)) < 1
     ]
     return Debrief(
-        score=_score(questions) if questions else None,
+        score=_score(questions),
         topics={topic: _score([q for q in questions if q.card.collection == topic]) for topic in topics},
         layers={layer: Touched(*(_touching(questions, layer, of) for of in (_first, _last))) for layer in LAYERS},
         missed=tuple(sorted(missed, key=lambda m: -m.point.points * (1 - m.award))),

@@ -166,9 +166,9 @@ class Interview:
 def followup(card: Card, turns: Sequence[Turn]) -> Asked | None:
     """The next follow-up: on a wrong statement, else on a missed point, else on a layer that was not touched.
 
-    Where nothing at all was said there is nothing to press on.
+    Where the question itself was skipped there is nothing to press on.
     """
-    if not turns[-1].answer.strip():
+    if not turns[0].answer.strip():
         return None
     put = {turn.asked.id for turn in turns}
     return next((asked for asked in _candidates(card, turns) if asked.id not in put), None)

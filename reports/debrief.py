@@ -29,8 +29,8 @@ def debrief_json(interview: Interview, language: Language) -> dict[str, Any]:
     return {
         "minutes": interview.minutes,
         "seconds": round(interview.seconds, 1),
-        "score": result.score.first if result.score else None,
-        "with_followups": result.score.last if result.score else None,
+        "score": result.score.first,
+        "with_followups": result.score.last,
         "topics": {topic: asdict(score) for topic, score in result.topics.items()},
         "layers": {layer: {**asdict(n), "of": len(interview.questions)} for layer, n in result.layers.items()},
         "questions": [_question_json(q, language) for q in interview.questions],
@@ -64,13 +64,11 @@ def _turn_json(turn: Turn, language: Language) -> dict[str, Any]:
 
 
 def debrief_view(interview: Interview, language: Language) -> Group:
-    """Scores by question, topic and layer, then what to work on; reads well at 80 columns."""
+    """Scores by question, topic and layer, then what to work on; something must have been answered."""
     from rich.console import Group
     from rich.panel import Panel
 
     result = debrief(interview)
-    if result.score is None:
-        return Group(say(language, "debrief_nothing"))
     answers = sum(len(q.turns) for q in interview.questions)
     taken = clock(interview.seconds)
     head = (

@@ -7,13 +7,14 @@ from __future__ import annotations
 PRACTICE: dict[str, tuple[str, str]] = {
     # a mock interview
     "mock_begin": (
-        "Mock interview: {minutes:g} minutes, questions: {questions}. Grades come at the end; “.” alone skips a question.",
-        "模拟面试：{minutes:g} 分钟，{questions} 道题。结束后统一打分；只输入 . 表示跳过。",
+        "Mock interview: {minutes:g} minutes, questions: {questions}. “.” alone skips a question; Ctrl-C goes to the debrief.",
+        "模拟面试：{minutes:g} 分钟，{questions} 道题。只输入 . 表示跳过；Ctrl-C 直接进入总结。",
     ),
     "mock_question": ("Question {number} of {of}  ·  {left} left", "第 {number} 题，共 {of} 题  ·  剩余 {left}"),
     "mock_followup": ("Follow-up  ·  {left} left", "追问  ·  剩余 {left}"),
     "mock_status": ("this question {taken}  ·  {left} left", "本题已用 {taken}  ·  剩余 {left}"),
     "mock_took": ("({seconds} for this answer)", "（本次回答用时 {seconds}）"),
+    "mock_up": ("Time is up; what you had typed counts.", "时间到，已输入的内容照样算数。"),
     "debrief": ("Debrief", "面试总结"),
     "debrief_score": (
         "{first} / 10 before follow-ups, {last} / 10 with them",
@@ -23,7 +24,6 @@ PRACTICE: dict[str, tuple[str, str]] = {
         "{answers} answers, {taken} of {minutes:g} minutes",
         "回答 {answers} 次，用时 {taken}，限时 {minutes:g} 分钟",
     ),
-    "debrief_nothing": ("No question was answered.", "没有答任何一题。"),
     "question": ("question", "题目"),
     "answered_as": ("asked", "提问"),
     "score_short": ("score", "得分"),
@@ -80,6 +80,4 @@ PRACTICE: dict[str, tuple[str, str]] = {
     "layers": ("Layers your answers reach", "回答达到的层次"),
     "lately": ("last {count}", "最近 {count} 次"),
     "before_that": ("before that", "更早"),
-    # Anki
-    "anki_about": ("engine probe card", "引擎探针卡片"),
 }

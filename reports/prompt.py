@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import select
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING
 from inferproof.runners.paths import write_atomically
 
 if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
     from inferproof.questions.card import Language
 
 _HINT = {
-    "en": "Your answer (a line with only a dot, or Ctrl-D, ends it; Ctrl-X Ctrl-E opens an editor):",
+    "en": "Your answer (ends with a line of only “.”, or Ctrl-D; Ctrl-X Ctrl-E: editor):",
     "zh": "请作答（单独一行 . 或 Ctrl-D 结束；Ctrl-X Ctrl-E 打开编辑器）：",
 }
 _DRAFT = {
@@ -56,7 +56,7 @@ def typed(
     session: PromptSession[str] = PromptSession(
         "> ",
         multiline=True,
-        prompt_continuation="> ",
+        prompt_continuation=lambda _, __, wraps: "  " if wraps else "> ",
         history=FileHistory(str(past)) if past else None,
         key_bindings=_keys(),
         enable_open_in_editor=True,
@@ -80,10 +80,9 @@ def typed(
             draft.unlink(missing_ok=True)
 
 
-async def _stop(session: object, until: float) -> None:
-    from prompt_toolkit import PromptSession
+async def _stop(session: PromptSession[str], until: float) -> None:
+    import asyncio
 
-    assert isinstance(session, PromptSession)
     await asyncio.sleep(max(0, until - time.monotonic()))
     if not session.app.is_done:
         session.app.exit(result=session.default_buffer.text)

@@ -43,7 +43,7 @@ def clock(seconds: float) -> str:
 class Mock:
     """A mock interview; `interview` is what came of it, also where it was broken off."""
 
-    interview: Interview
+    interview: Interview | None = None
 
     def __init__(self, desk: Desk, headings: Sequence[Heading], minutes: float) -> None:
         self._desk = desk
@@ -82,9 +82,11 @@ class Mock:
             return say(desk.language, "mock_status", taken=clock(now - times.question), left=clock(times.end - now))
 
         answer = desk.take(_draft(asked), times.end, status)
-        if answer is None or (not answer.strip() and time.monotonic() >= times.end):
+        up = time.monotonic() >= times.end
+        if answer is None or (up and not answer.strip()):
             return None
-        desk.show(say(desk.language, "mock_took", seconds=clock(time.monotonic() - begun)))
+        took = say(desk.language, "mock_took", seconds=clock(time.monotonic() - begun))
+        desk.show(f"{took} {say(desk.language, 'mock_up')}" if up else took)
         return answer
 
     def _keep(self, turn: Turn) -> None:

@@ -17,7 +17,7 @@ def cells(text: str) -> int:
 
 def wrapped(text: str, width: int) -> str:
     """The text in lines of at most `width` columns, but for a word that is longer."""
-    return "\n".join(_paragraph(line, width) for line in text.splitlines())
+    return "\n".join(_paragraph(line, width) for line in text.split("\n"))
 
 
 def _paragraph(text: str, width: int) -> str:
