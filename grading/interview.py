@@ -1,48 +1,50 @@
 """A mock interview: questions, and follow-ups chosen by what the answers so far left out or got wrong.
 
 It asks through a function it is given and holds what was said, so that one that is broken off is worth what it got to.
+Nothing slow is imported before the first answer.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from inferproof.grading.layers import LAYERS
-from inferproof.grading.result import Finding, Grade
-from inferproof.questions.card import Card, Text
-from inferproof.questions.headings import Heading
+from inferproof.questions.headings import Heading, vars_of
+
+if TYPE_CHECKING:
+    from inferproof.grading.result import Finding, Grade
+    from inferproof.questions.card import Card, Text
 
 FOLLOWUPS = 2
 """Asked after a question at most."""
 
-_CHALLENGE = Text(
-    en="You said: “{span}”. Suppose we run exactly that on the real engine. What do you expect to see, and why?",
-    zh="你刚才说：“{span}”。假如就按这个场景在真实引擎上跑一遍，你预计会看到什么？为什么？",
-)
+_CHALLENGE = {
+    "en": "You said: “{span}”. Suppose we run exactly that on the real engine. What do you expect to see, and why?",
+    "zh": "你刚才说：“{span}”。假如就按这个场景在真实引擎上跑一遍，你预计会看到什么？为什么？",
+}
 _OF_LAYER = {
-    "semantics": Text(
-        en="You have not said what the client is promised. What of the output may this change, and what not?",
-        zh="你还没有讲对用户的承诺：因为这个机制，输出里什么可以变，什么不能变？",
-    ),
-    "logical state": Text(
-        en="You have not said how far each request has come. Which tokens count as computed or committed, and when?",
-        zh="你还没有讲每个请求推进到哪里：哪些 token 算已计算或已提交，从什么时候起算？",
-    ),
-    "physical resources": Text(
-        en="You have not spoken of memory. Who owns the KV blocks involved, and when may they be freed or used again?",
-        zh="你还没有讲显存：涉及的 KV 块归谁所有，什么时候可以释放或复用？",
-    ),
-    "execution": Text(
-        en="You have not said who runs what. What does the scheduler decide in each step here, and in which order?",
-        zh="你还没有讲谁在跑什么：调度器在每一步里决定什么，按什么顺序？",
-    ),
-    "performance": Text(
-        en="You have not said what it costs. Which latency or throughput figure moves, which way, and at what load?",
-        zh="你还没有讲代价：哪个延迟或吞吐指标会变，往哪个方向变，在什么负载下变？",
-    ),
+    "semantics": {
+        "en": "You have not said what the client is promised. What of the output may this change, and what not?",
+        "zh": "你还没有讲对用户的承诺：因为这个机制，输出里什么可以变，什么不能变？",
+    },
+    "logical state": {
+        "en": "You have not said how far each request has come. Which tokens count as computed or committed, and when?",
+        "zh": "你还没有讲每个请求推进到哪里：哪些 token 算已计算或已提交，从什么时候起算？",
+    },
+    "physical resources": {
+        "en": "You have not spoken of memory. Who owns the KV blocks here, and when may they be freed or used again?",
+        "zh": "你还没有讲显存：涉及的 KV 块归谁所有，什么时候可以释放或复用？",
+    },
+    "execution": {
+        "en": "You have not said who runs what. What does the scheduler decide in each step here, and in which order?",
+        "zh": "你还没有讲谁在跑什么：调度器在每一步里决定什么，按什么顺序？",
+    },
+    "performance": {
+        "en": "You have not said what it costs. Which latency or throughput figure moves, which way, and at what load?",
+        "zh": "你还没有讲代价：哪个延迟或吞吐指标会变，往哪个方向变，在什么负载下变？",
+    },
 }
 
 
@@ -53,7 +55,8 @@ class Asked:
     id: str
     """The card's id for its own question; for a follow-up its id, `challenge` or the layer asked for."""
     card: str
-    question: Text
+    question: Mapping[str, str]
+    """In both languages."""
     points: tuple[str, ...] = ()
     """The rubric points that a follow-up presses on."""
     good: Text | None = None
@@ -141,7 +144,7 @@ class Interview:
 
     def _question(self, heading: Heading, times: Times, ask: Ask) -> bool:
         """Ask one question and its follow-ups; whether to go on with the next."""
-        asked: Asked | None = Asked(id=heading.id, card=heading.id, question=Text(**heading.question))
+        asked: Asked | None = Asked(id=heading.id, card=heading.id, question=heading.question)
         turns: tuple[Turn, ...] = ()
         said: list[str] = []
         while asked:
@@ -175,17 +178,19 @@ def followup(card: Card, turns: Sequence[Turn]) -> Asked | None:
 
 
 def _candidates(card: Card, turns: Sequence[Turn]) -> Iterator[Asked]:
+    from inferproof.grading.layers import LAYERS
+
     grade = turns[-1].grade
     for finding in grade.findings:
         if is_wrong(finding):
             span = " ".join(finding.span.split()).rstrip(".。")
-            text = Text(en=_CHALLENGE.en.format(span=span), zh=_CHALLENGE.zh.format(span=span))
+            text = {language: words.format(span=span) for language, words in _CHALLENGE.items()}
             points = tuple(p.id for p in card.rubric if finding.claim in p.claims)
             yield Asked(id="challenge", card=card.id, question=text, points=points, challenges=finding)
     lost = {p.point: p.points * (1 - p.award) for p in grade.points}
     for f in sorted(card.followups, key=lambda f: -sum(lost.get(p, 0) for p in f.after)):
         if any(lost.get(p) for p in f.after):
-            yield Asked(id=f.id, card=card.id, question=f.question, points=f.after, good=f.criterion)
+            yield Asked(id=f.id, card=card.id, question=vars_of(f.question), points=f.after, good=f.criterion)
     for layer in LAYERS:
         if layer not in grade.layers:
             yield Asked(id=layer, card=card.id, question=_OF_LAYER[layer])

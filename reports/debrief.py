@@ -55,7 +55,7 @@ def _turn_json(turn: Turn, language: Language) -> dict[str, Any]:
     asked = turn.asked
     return {
         "id": asked.id,
-        "question": asked.question.of(language),
+        "question": asked.question[language],
         "presses_on": list(asked.points),
         "answer": turn.answer,
         "seconds": round(turn.seconds, 1),
@@ -91,7 +91,7 @@ def _questions(questions: list[Question], language: Language) -> Table:
     for q in questions:
         rows.add_row(q.card.id, f"{q.first.score:.1f}", f"{q.last.score:.1f}", clock(q.seconds))
         for turn in q.turns[1:]:
-            what = text(f"  + {turn.asked.question.of(language)}")
+            what = text(f"  + {turn.asked.question[language]}")
             what.no_wrap, what.overflow = True, "ellipsis"
             rows.add_row(what, "", f"{turn.grade.score:.1f}", clock(turn.seconds), style="dim")
     return rows
@@ -128,7 +128,7 @@ def _to_work_on(result: Debrief, language: Language) -> Iterator[RenderableType]
     if result.followups:
         yield title("followups_open")
     for asked in result.followups:
-        yield indented(asked.question.of(language), 2)
+        yield indented(asked.question[language], 2)
         yield indented(f"→ {asked.good.of(language) if asked.good else ''}", 4)
     yield text(f"\n{say(language, 'debrief_next')}")
 

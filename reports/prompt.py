@@ -43,16 +43,16 @@ def typed(
     status  a line below the text, shown anew each second.
     Raises KeyboardInterrupt; what was typed is in `draft` then.
     """
-    print(_HINT[language], flush=True)  # before the slow import: the person reads meanwhile
+    before = draft.read_text(encoding="utf-8") if draft.exists() else ""
+    for file in filter(None, (draft, past)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    # All of it stands there before the slow import; what is typed meanwhile waits in the terminal.
+    print(_HINT[language], *([_DRAFT[language]] if before else []), "> ", sep="\n", end="", flush=True)
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import FileHistory
     from prompt_toolkit.styles import Style
 
-    before = draft.read_text(encoding="utf-8") if draft.exists() else ""
-    if before:
-        print(_DRAFT[language])
-    for file in filter(None, (draft, past)):
-        file.parent.mkdir(parents=True, exist_ok=True)
+    print(end="\r", flush=True)
     session: PromptSession[str] = PromptSession(
         "> ",
         multiline=True,

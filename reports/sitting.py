@@ -70,7 +70,7 @@ class Mock:
 
     def _ask(self, asked: Asked, times: Times) -> str | None:
         desk, begun = self._desk, time.monotonic()
-        question = asked.question.of(desk.language)
+        question = asked.question[desk.language]
         if asked.id != asked.card:
             head = say(desk.language, "mock_followup", left=clock(times.end - begun))
             desk.show(f"\n{head}\n\n{question}\n")

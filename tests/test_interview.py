@@ -68,8 +68,8 @@ def test_a_wrong_statement_is_taken_up_first_in_the_persons_own_words() -> None:
     _, asked, _ = held([WRONG, TAKEN_BACK])
 
     assert [a.id for a in asked[:2]] == [CARD.id, "challenge"]
-    assert "skips the whole prefill" in asked[1].question.en
-    assert "skips the whole prefill" in asked[1].question.zh
+    assert "skips the whole prefill" in asked[1].question["en"]
+    assert "skips the whole prefill" in asked[1].question["zh"]
     assert asked[1].points == ("match-granularity",)
 
 

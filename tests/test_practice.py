@@ -34,7 +34,7 @@ class Terminal:
             TOOL, list(arguments), env=env, encoding="utf-8", timeout=60, dimensions=(50, COLUMNS)
         )
         self.screen = ""
-        self._seen = 0
+        self._seen = self._editors = 0
 
     @property
     def plain(self) -> str:
@@ -55,8 +55,12 @@ class Terminal:
         return self
 
     def asked(self) -> Terminal:
-        """Wait until an answer can be typed."""
-        return self.until("Ctrl-X Ctrl-E").until(">")
+        """Wait until the editor has begun, which takes pastes from then on."""
+        self._editors += 1
+        while self.screen.count("\x1b[?2004h") < self._editors:
+            self.screen += self._child.read_nonblocking(4096, 60)
+        self._seen = len(self.plain)
+        return self
 
     def type(self, keys: str) -> Terminal:
         self._child.send(keys)
