@@ -250,6 +250,8 @@ def drill(
     from inferproof.runners.paths import cache_dir, data_dir
 
     language = _language(lang)
+    if due and mode != "drill":
+        _fail(_t(f"--due asks single questions; leave out --mode {mode}", f"--due 逐题复习，不能与 --mode {mode} 同用"))
     asked = headings(cache_dir() / "headings.json", cards or [])
     if mode == "mock" or due:
         among = {card: asked[_known(card, asked)]} if card else asked
@@ -436,10 +438,9 @@ def _due(desk: Desk, asked: Mapping[str, Heading], questions: int | None, as_jso
     elif dues:
         typer.echo(say(desk.language, "due_left", count=left) if left else say(desk.language, "due_done"))
     else:
-        from inferproof.reports.stats import next_due
+        from inferproof.reports.stats import nothing_due
 
-        lines = (say(desk.language, "due_none"), next_due(items, desk.language), say(desk.language, "due_new"))
-        typer.echo("\n".join(filter(None, lines)))
+        typer.echo(nothing_due(items, desk.language))
     raise typer.Exit
 
 
@@ -911,9 +912,11 @@ def _open(file: Path) -> int:
 def _say(text: str) -> None:
     """Show text, in lines that fit where it is shown on a terminal."""
     if sys.stdout.isatty():
+        import shutil
+
         from inferproof.reports.wrap import wrapped
 
-        text = wrapped(text, min(os.get_terminal_size(sys.stdout.fileno()).columns, 100) - 1)
+        text = wrapped(text, min(shutil.get_terminal_size().columns, 100) - 1)
     typer.echo(text)
 
 

@@ -126,7 +126,7 @@ def stats_view(stats: Stats, language: Language) -> Group:
 
 def _due(stats: Stats, language: Language) -> list[RenderableType]:
     if not stats.due:
-        return [say(language, "due_none"), next_due(stats.items, language)]
+        return [nothing_due(stats.items, language)]
     lines: list[RenderableType] = [text(f"\n{say(language, 'due_today')}", "bold")]
     for due in stats.due:
         what = say(language, "comma").join(due.points) or say(language, "whole_card")
@@ -134,12 +134,13 @@ def _due(stats: Stats, language: Language) -> list[RenderableType]:
     return lines
 
 
-def next_due(items: Sequence[Item], language: Language) -> str:
-    """What comes up next, and when; empty where there is nothing at all."""
-    if not items:
-        return ""
-    first = min(items, key=lambda i: i.due)
-    return say(language, "due_next", card=first.card, day=first.due.astimezone().date().isoformat())
+def nothing_due(items: Sequence[Item], language: Language) -> str:
+    """That nothing is due, what comes up next and when, and what to do instead."""
+    lines = [say(language, "due_none"), say(language, "due_new")]
+    if items:
+        first = min(items, key=lambda i: i.due)
+        lines.insert(1, say(language, "due_next", card=first.card, day=first.due.astimezone().date().isoformat()))
+    return "\n".join(lines)
 
 
 def _cards(stats: Stats, language: Language) -> Table:
