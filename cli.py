@@ -393,10 +393,12 @@ def _mock(desk: Desk, asked: Mapping[str, Heading], minutes: float, questions: i
     status = HOLDS
     try:
         mock.hold()
-    except (typer.Exit, KeyboardInterrupt):
+    except KeyboardInterrupt:
         status = INTERRUPTED
+    except typer.Exit as stopped:  # while an answer was typed
+        status = stopped.exit_code
     if mock.interview is None or not mock.interview.questions:
-        if status == INTERRUPTED:
+        if status != HOLDS:
             raise typer.Exit(status)
         _fail(_t("there was no answer; nothing was graded", "没有回答，未评分"))
     from inferproof.reports.debrief import debrief_json, debrief_view
