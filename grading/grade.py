@@ -10,7 +10,7 @@ from inferproof.grading.layers import layers_covered
 from inferproof.grading.learned import FALSE, Heard, Model, award_inputs, model_of
 from inferproof.grading.learned import award as decided
 from inferproof.grading.reading import Reading, readings
-from inferproof.grading.result import Finding, Grade, PointGrade
+from inferproof.grading.result import Finding, Grade, PointGrade, score
 from inferproof.grading.statements import ENGINES
 from inferproof.grading.text import bare
 from inferproof.questions.card import Card, Idea, Language, RubricPoint
@@ -50,12 +50,10 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     if model is not None:
         stated = {point.id: _by_model(model, point, heard, stated[point.id]) for point in card.rubric}
     points = tuple(_point(card, point, stated[point.id], findings, language) for point in card.rubric)
-    total = sum(p.points for p in points)
-    earned = sum(p.award * p.points for p in points)
     return Grade(
         card=card.id,
         language=language,
-        score=round(10 * earned / total, 2) if total else 0.0,
+        score=score(points),
         points=points,
         findings=findings,
         followup=_followup(card, points),

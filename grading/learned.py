@@ -1,8 +1,8 @@
 """The learned part of the grader: which parts of a point a statement states, and whether it says something false.
 
-A linear model for each card, over the features of one statement or two neighbours. `train.py` makes the files in `model/`
-from the labelled sentences in `training/`. Weights are integers and are added as such: the sum of a family does not
-depend on the order, so that a score is the same everywhere, bit for bit.
+A linear model for each card, over the features of one statement or two neighbours. `train.py` makes the files in
+`model/` from the labelled sentences in `training/`. Weights are integers and are added as such: the sum of a family
+does not depend on the order, so that a score is the same everywhere, bit for bit.
 """
 
 from __future__ import annotations

@@ -189,9 +189,7 @@ def point_inputs(card: Card, answer: str) -> dict[str, list[float]]:
     read = statements_of(card, answer)
     heard, by_rule = learned.hear(read), rule_awards(card, read)
     return {
-        point: award_inputs(
-            [score for score, _ in learned.strongest(heard, point).values()], of.full, by_rule[point]
-        )
+        point: award_inputs([score for score, _ in learned.strongest(heard, point).values()], of.full, by_rule[point])
         for point, of in learned.points.items()
     }
 

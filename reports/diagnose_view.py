@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferproof.grading.diagnose import Exhibit
 from inferproof.grading.workload import Language, Said, shown
-from inferproof.reports.fold import folded
+from inferproof.reports.wrap import folded
 from inferproof.runners.excerpt import abridged, batch_lines
 
 if TYPE_CHECKING:

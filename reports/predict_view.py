@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from inferproof.grading.predict import HALF, Scored, keep, read, score, task_of
 from inferproof.grading.workload import Language, Question, questions, shown
-from inferproof.reports.fold import folded
+from inferproof.reports.wrap import folded
 
 if TYPE_CHECKING:
     from inferproof.runners.evidence import Evidence, Task

@@ -5,7 +5,6 @@ Every function returns a rich renderable that reads well at 80 columns. rich is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
@@ -14,12 +13,14 @@ from inferproof.grading.result import Finding, Grade, PointGrade
 from inferproof.grading.verdict import Verdict, best_reach, of_claim, summary
 from inferproof.questions.card import Card, Language
 from inferproof.reports import values
+from inferproof.reports.shapes import indented as _indented
+from inferproof.reports.shapes import table as _table
+from inferproof.reports.shapes import text as _text
 from inferproof.reports.words import say
 from inferproof.runners.builds import Bilingual, Build
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
-    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -30,9 +31,6 @@ _STYLES = {
     "ready": "green", "broken": "bold red", "not set up": "dim", "by hand": "dim",
     "ok": "green", "warn": "yellow", "no": "bold red",
 }  # fmt: skip
-
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Escape sequences and control characters other than line breaks and tabs."""
 
 BuildState = Literal["ready", "not set up", "broken"]
 FEW_CARDS = 5
@@ -297,29 +295,6 @@ def doctor_table(findings: Iterable[doctor.Finding], language: Language) -> Tabl
 
 def _of(words: Bilingual, language: Language) -> str:
     return words.zh if language == "zh" else words.en
-
-
-def _table(language: Language, *columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    for column in columns:
-        table.add_column(say(language, column))
-    return table
-
-
-def _text(text: str, style: str = "") -> Text:
-    """Text that is read neither as markup nor by the terminal: answers and logs may hold brackets and escapes."""
-    from rich.text import Text
-
-    return Text(_CONTROL.sub("", text), style=style)
-
-
-def _indented(text: str, by: int, style: str = "") -> Padding:
-    from rich.padding import Padding
-
-    return Padding(_text(text, style), (0, 0, 0, by))
 
 
 def _word(language: Language, word: str) -> Text:

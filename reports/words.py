@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from inferproof.questions.card import Language
+from inferproof.reports.practice_words import PRACTICE
+
+if TYPE_CHECKING:
+    from inferproof.questions.card import Language
 
 _WORDS: dict[str, tuple[str, str]] = {
     # verdicts and reach, keyed by the words of grading.verdict
@@ -245,4 +248,4 @@ _WORDS: dict[str, tuple[str, str]] = {
 
 def say(language: Language, key: str, **values: Any) -> str:
     """The words for `key` in that language, with `values` put in. Raises KeyError for a key that is not there."""
-    return _WORDS[key][language == "zh"].format(**values)
+    return (_WORDS.get(key) or PRACTICE[key])[language == "zh"].format(**values)
