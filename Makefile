@@ -36,5 +36,8 @@ format: .venv/made
 bench: .venv/made  ## the performance that is asked, as ratios measured in one run
 	$(BIN)/python tests/bench.py
 
+model: .venv/made  ## the learned part of the grader, from grading/training/; the same data gives the same files
+	$(BIN)/python -m inferproof.grading.train
+
 clean:
 	rm -rf .venv build dist *.egg-info src/*.egg-info

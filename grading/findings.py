@@ -23,7 +23,7 @@ SURE = 1.6
 """Log-odds from which on the learned model takes a statement for false."""
 TOLD = 0.0
 """Log-odds from which on it can say which claim or misconception tells what is false."""
-UNLIKELY = 0.0
+UNLIKELY = -0.5
 """Log-odds of being false below which no wording makes a statement a misconception."""
 ALIKE = 0.8
 """Share of concepts that a statement must have in common with an example wording."""

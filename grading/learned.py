@@ -22,6 +22,8 @@ SCALE = 100
 """Of the integer weights."""
 FALSE = "false"
 """Head that says whether something in a statement is false; `false:<id>` says which claim or misconception."""
+FEWEST_WORDS = 3
+"""Different words that a statement has: two words name something."""
 _UNHEARD = -4.0
 _MOST = 4.0
 
@@ -62,8 +64,9 @@ class Model:
 
     def hear(self, read: Sequence[Reading]) -> list[Heard]:
         """Every statement by itself, then every two neighbours."""
-        read = [reading for reading in read if reading.speaks]
-        seen = [features(reading, self.facts) for reading in read]
+        heard = [(r, features(r, self.facts)) for r in read if r.speaks]
+        heard = [(r, found) for r, found in heard if len(found["w"]) >= FEWEST_WORDS]
+        read, seen = [r for r, _ in heard], [found for _, found in heard]
         alone = [Heard((r,), self.scores(f)) for r, f in zip(read, seen, strict=True)]
         pairs = [
             Heard((read[i], read[i + 1]), self.scores(together(seen[i : i + 2])))

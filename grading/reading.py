@@ -47,7 +47,7 @@ class Reading:
     @property
     def speaks(self) -> bool:
         """Whether the speaker states something of his own: no question, no report of others, no list of words."""
-        return self.statement.stance not in ("asked", "reported") and bool(self.stretches)
+        return self.statement.stance not in ("asked", "reported") and bool(self.stretches) and not self._is_list
 
     @property
     def spoken(self) -> list[tuple[int, int]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from inferproof.grading.cues import SENTENCE
 from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, texts, together
 from inferproof.grading.gold import read_gold
 from inferproof.grading.grade import engines_of, rule_awards, statements_of
@@ -32,7 +33,7 @@ _KEPT = 1200
 """Strongest features kept for each head: the others are noise, and make the file large."""
 _FEWEST = 4
 """Sentences that a claim or misconception needs to get a head of its own."""
-_OWN = 3.0
+_OWN = 4.0
 """Weight of the card's own sentences: the grader must get these right."""
 _POINT_WEIGHT = 0.4
 AWARDS = ("0", "0.5", "1")
@@ -61,7 +62,9 @@ def passages(card: Card) -> list[Passage]:
     for misconception in card.misconceptions:
         for sentences in misconception.examples.values():
             found += [Passage(s, frozenset(), misconception.id, _OWN) for s in sentences]
-    return [*found, *(Passage(s, None, None, _OWN) for text in texts(card) for s in (text.en, text.zh))]
+    own = {text: None for of in texts(card) for text in (of.en, of.zh)}
+    own.update((sentence.group().strip(), None) for text in list(own) for sentence in SENTENCE.finditer(text))
+    return [*found, *(Passage(sentence, None, None, _OWN) for sentence in own if sentence)]
 
 
 def parts_of(card: str) -> dict[str, Any]:
@@ -84,7 +87,7 @@ def model(card: Card) -> dict[str, Any]:
     seen = [_features(card, passage.text, facts) for passage in labelled]
     heads = list(_heads(card, labelled))
     known, matrix = _matrix(seen)
-    names, bias, weights = [], [], {family: dict[str, list[int]]() for family in FAMILIES}
+    names, bias, weights = list[str](), list[int](), {family: dict[str, list[int]]() for family in FAMILIES}
     for head in heads:
         rows = [i for i, p in enumerate(labelled) if p.states is not None or head.startswith(FALSE)]
         said = [_states(labelled[i], head) for i in rows]
@@ -152,24 +155,27 @@ def _fit(matrix: Any, labels: Sequence[bool], weights: Sequence[float]) -> tuple
     return fitted.coef_[0].tolist(), float(fitted.intercept_[0])
 
 
-Answer = tuple[str, str, Mapping[str, float]]
-"""(card, text, point -> award)."""
+Answer = tuple[str, str, Mapping[str, float], float]
+"""(card, text, point -> award, weight)."""
+_MODEL_ANSWER = 10.0
+"""Weight of a card's model answer: it must earn everything."""
 
 
 def awarding(deck: Mapping[str, Card], answers: Iterable[Answer]) -> dict[str, Any]:
     """The content of `award.json`: how sure parts become 0, half or full."""
     from sklearn.linear_model import LogisticRegression
 
-    rows, labels, names = [], [], []
-    for card, text, awards in answers:
+    rows, labels, names, weights = [], [], [], []
+    for card, text, awards, weight in answers:
         for point, inputs in point_inputs(deck[card], text).items():
             rows.append(inputs)
             labels.append(AWARDS[int(2 * awards[point])])
             names.append(f"{card}/{point}")
+            weights.append(weight)
     points = sorted(set(names))
     one_hot = [[_POINT_WEIGHT * (point == name) for point in points] for name in names]
     fitted = LogisticRegression(C=10, max_iter=20_000, tol=1e-8).fit(
-        [[*row, *hot] for row, hot in zip(rows, one_hot, strict=True)], labels
+        [[*row, *hot] for row, hot in zip(rows, one_hot, strict=True)], labels, weights
     )
     width = len(rows[0])
     return {
@@ -195,10 +201,10 @@ def point_inputs(card: Card, answer: str) -> dict[str, list[float]]:
 
 
 def main(cards: Sequence[str]) -> None:
-    """Write the model files of these cards (none: all), then how awards are decided."""
+    """Write the model files of these cards (none: all; `award`: none), then how awards are decided."""
     deck = load_deck()
     MODELS.mkdir(exist_ok=True)
-    for card in cards or trained_cards():
+    for card in trained_cards() if not cards else set(cards) - {"award"}:
         _write(MODELS / f"{card}.json", model(deck[card]))
         sys.stderr.write(f"{card}\n")
     model_of.cache_clear()
@@ -213,8 +219,8 @@ def _answers(deck: Mapping[str, Card]) -> Iterator[Answer]:
         card = deck[name]
         for language in get_args(Language):
             text = "\n\n".join(paragraph.text.of(language) for paragraph in card.answer)
-            yield name, text, dict.fromkeys((p.id for p in card.rubric), 1.0)
-    yield from ((a.card, a.answer, a.points) for a in labelled)
+            yield name, text, dict.fromkeys((p.id for p in card.rubric), 1.0), _MODEL_ANSWER
+    yield from ((a.card, a.answer, a.points, 1.0) for a in labelled)
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:

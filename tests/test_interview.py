@@ -23,7 +23,7 @@ TAKEN_BACK = "vLLM reuses whole blocks only, found by hash: of 2080 repeated tok
 
 def heading(name: str = CARD.id, collection: str = "engine-internals") -> Heading:
     return Heading(
-        name, vars_of(CARD.title), vars_of(CARD.question), [p.id for p in CARD.rubric], f"/{collection}/x.yaml"
+        name, vars_of(CARD.title), vars_of(CARD.question), [p.id for p in CARD.rubric], [], f"/{collection}/x.yaml"
     )
 
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from inferproof.grading.predict import BUILDS, credit, read, score
 from inferproof.grading.workload import Kind, Language, Question, all_kinds, questions, shown
 from inferproof.probes.core import find_probe
-from inferproof.reports.wrap import cells, folded
 from inferproof.reports.predict_view import question_text, result_text
+from inferproof.reports.wrap import cells, folded
 from inferproof.runners.builds import load_builds
 from inferproof.runners.evidence import Evidence
 from inferproof.runners.ledger import Ledger
