@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 BLUE, ORANGE, SAND, RED, GREY, INK = "#3b6ea5", "#d98c3f", "#f0d9bd", "#b5403a", "#d9dde2", "#2b2f36"
-CJK_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "Source Han Sans CN", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei",
-             "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "SimHei")  # fmt: skip
+CJK_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "Source Han Sans CN", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei",
+             "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "SimHei",
+             "Noto Sans CJK JP")  # fmt: skip
 
 
 def figure(height: float, panels: int = 1, heights: Sequence[float] | None = None) -> tuple[Any, Any]:

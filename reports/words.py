@@ -174,6 +174,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "setting": ("setting", "设置"),
     "figure_id": ("figure", "编号"),
     # the reports of a card and of the evidence
+    "card_attempts": ("Your answers", "你的回答"),
     "card_untried": ("Not answered yet: {drill}", "还没答过：{drill}"),
     "evidence_title": ("inferproof evidence", "inferproof 证据报告"),
     "evidence_empty": ("No probe has run here yet: run `inferproof verify` first.", "这里还没有运行过探针：请先运行 `inferproof verify`。"),
