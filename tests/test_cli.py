@@ -34,7 +34,18 @@ def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.Comp
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("verify",), ("drill",), ("grade",), ("report",), ("doctor",), ("builds",), ("cards",), ("evidence",)],
+    [
+        (),
+        ("verify",),
+        ("drill",),
+        ("grade",),
+        ("report",),
+        ("report", "card"),
+        ("doctor",),
+        ("builds",),
+        ("cards",),
+        ("evidence",),
+    ],
 )
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_command_has_help_in_both_languages(command: tuple[str, ...], language: str) -> None:

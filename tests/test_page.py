@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from inferproof.questions.recorded import load_recorded
 from inferproof.reports import page, study, values
 
 ANSWER = '<script>alert("x")</script>\n1. whole *blocks* only\n- & <b>that</b> is\n\n# all'
@@ -98,7 +99,7 @@ def test_only_a_page_is_wanted_and_no_folder_is_left(tmp_path: Path) -> None:
     def write(folder: Path) -> Path:
         return study.write(
             folder, deck=made.DECK, verdicts=[], evidence={}, attempts=[], identities={},
-            recorded=made.load_recorded(), language="en",
+            recorded=load_recorded(), language="en",
         )  # fmt: skip
 
     file = tmp_path / "new" / "page.html"

@@ -31,7 +31,7 @@ from inferproof.questions.card import (
     Text,
 )
 from inferproof.questions.recorded import load_recorded
-from inferproof.reports import canvas, plots, progress, series, study, values, words
+from inferproof.reports import canvas, progress, series, study, values, words
 from inferproof.runners.evidence import Evidence, evidence_from
 
 HOST = {"cpu": "Some CPU", "cores": 2, "memory_bytes": 24 << 30, "gpus": []}
