@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import errno
+import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -24,6 +26,9 @@ def deliver(write: Callable[[Path], Path], output: Path | None, html: Path | Non
     """Have `write` write its Markdown into `output`, the page of it into `html`; return the files. Raises OSError."""
     if html is None:
         return [write(output)] if output else []
+    if html.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(html))
+    html.parent.mkdir(parents=True, exist_ok=True)  # before the pictures, which take seconds
     if output:
         markdown = write(output)
         return [markdown, _keep(markdown, html, language)]
@@ -32,7 +37,6 @@ def deliver(write: Callable[[Path], Path], output: Path | None, html: Path | Non
 
 
 def _keep(markdown: Path, html: Path, language: Language) -> Path:
-    html.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(html, page(markdown.read_text(encoding="utf-8"), markdown.parent, language))
     return html
 

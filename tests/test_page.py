@@ -102,6 +102,8 @@ def test_only_a_page_is_wanted_and_no_folder_is_left(tmp_path: Path) -> None:
             recorded=load_recorded(), language="en",
         )  # fmt: skip
 
+    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+        page.deliver(write, None, tmp_path, "en")
     file = tmp_path / "new" / "page.html"
     assert page.deliver(write, None, file, "en") == [file]
     assert list(tmp_path.iterdir()) == [file.parent]
