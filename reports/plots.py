@@ -224,7 +224,7 @@ def _scores(attempts: Sequence[Attempt], say: Say) -> Iterator[Any]:
         )
     axes.set_xlim(0.7, len(attempts) + 0.3)
     axes.set_ylim(0, 10)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     axes.set_xlabel(say("picture_attempt"))
     axes.set_ylabel(say("picture_score"))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False)

@@ -181,7 +181,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "evidence_opening": (
         "**{runs} runs of {probes} probes on {builds} builds.** A run that was repeated is shown by its newest record; builds that observed"
         " the same share a line.",
-        "**{probes} 个探针在 {builds} 个构建上的 {runs} 次运行。**重复运行的只列最新一条记录；观测相同的构建写在同一行。",
+        "**{probes} 个探针在 {builds} 个构建上的 {runs} 次运行**。重复运行的只列最新一条记录；观测相同的构建写在同一行。",
     ),
     "observations": ("What the probes observed", "探针观测到什么"),
     "no_pictures": ("The probes of this card have no picture of their own.", "这张卡的探针没有对应的图。"),

@@ -60,6 +60,10 @@ def test_the_page_has_one_title_a_language_a_viewport_and_named_pictures(read: R
     assert all(picture["alt"] for picture in read.all("img"))
 
 
+def test_no_mark_of_emphasis_is_left_in_the_text(read: Read) -> None:
+    assert "**" not in read.text
+
+
 def test_every_link_of_the_page_leads_to_something_on_it(read: Read) -> None:
     names = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
     assert len(names) == len(set(names))
