@@ -15,7 +15,7 @@ demo: .venv/made  ## set up the engines, verify three cards on them, grade a sam
 	$(BIN)/inferproof builds setup
 	$(BIN)/inferproof verify $(CARDS) || [ $$? -eq 3 ]  # 3: some claims need a GPU, and are shown as not run
 	$(BIN)/inferproof drill prefix-cache-ttft --lang en --answer tests/samples/prefix-cache-ttft.txt
-	$(BIN)/inferproof report --output report --lang en
+	$(BIN)/inferproof report study --output report --lang en
 
 test: .venv/made  ## all tests, those on the real CPU engines included
 	$(BIN)/inferproof builds setup

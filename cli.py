@@ -54,6 +54,8 @@ app.add_typer(cards_app, name="cards")
 app.add_typer(evidence_app, name="evidence")
 app.add_typer(export_app, name="export")
 app.add_typer(calc_app, name="calc")
+report_app = _group("Reports with pictures, as Markdown or one HTML page.", "带图的报告：Markdown 或单个 HTML 页面。")
+app.add_typer(report_app, name="report")
 
 CardsOption = Annotated[
     list[Path] | None,
@@ -84,6 +86,18 @@ def _builds_like(incomplete: str) -> list[str]:
 
 CardName = Annotated[str, typer.Argument(autocompletion=_cards_like)]
 BuildName = Annotated[str, typer.Argument(autocompletion=_builds_like)]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help=_t("Folder for Markdown and pictures (default: report).", "Markdown 与图的目录（缺省 report）。"),
+    ),
+]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help=_t("Write one self-contained HTML page.", "写成一个自包含的 HTML 页面。")),
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help=_t("A line per build.", "每个构建一行。"))]
 
 
@@ -743,18 +757,21 @@ def _grade(card: Card, answer: str, language: Language, ledger: Ledger) -> Any:
     return grade_answer(card, answer, language, _evidence_of[card.id])
 
 
-@app.command(
+@report_app.command(
+    "study",
     help=_t(
-        "Write a Markdown study report with plots.\n\nExample: inferproof report -o report --lang en",
-        "生成带图的 Markdown 学习报告。\n\n例：inferproof report -o report --lang zh",
-    )
+        "Attempts, weak points, what the engines did, every card and claim.\n\n"
+        "Examples: inferproof report study -o report --lang en | inferproof report study --html study.html",
+        "作答、薄弱点、引擎实际做了什么、每张题卡与论断。\n\n"
+        "例：inferproof report study -o report --lang zh | inferproof report study --html study.html",
+    ),
 )
-def report(
-    output: Annotated[Path, typer.Option("-o", "--output", help=_t("Folder to write.", "输出目录。"))] = Path("report"),
-    cards: CardsOption = None,
-    lang: LangOption = None,
+def report_study(
+    output: OutputOption = None, html: HtmlOption = None, cards: CardsOption = None, lang: LangOption = None
 ) -> None:
     """Write the study report."""
+    from functools import partial
+
     from inferproof.grading.attempts import kept
     from inferproof.grading.verify import known_evidence, select
     from inferproof.questions.recorded import load_recorded
@@ -766,17 +783,79 @@ def report(
     site = this_site()
     with _ledger() as ledger:
         verdicts, evidence = known_evidence(select(deck, []), site, ledger, language)
-        path = write(
-            output,
-            deck=deck,
-            verdicts=verdicts,
-            evidence=evidence,
-            attempts=kept(ledger),
-            identities=site.identities,
-            recorded=load_recorded(),
-            language=language,
-        )
-    typer.echo(_t(f"report written to {path}", f"报告已写入 {path}"))
+        attempts = kept(ledger)
+    written = partial(
+        write, deck=deck, verdicts=verdicts, evidence=evidence, attempts=attempts, identities=site.identities,
+        recorded=load_recorded(), language=language,
+    )  # fmt: skip
+    _deliver(written, "report", output, html, language)
+
+
+@report_app.command(
+    "card",
+    help=_t(
+        "One card: its claims on every build, your answers, the model answer.\n\n"
+        "Example: inferproof report card prefix-cache-ttft --html card.html",
+        "一张题卡：各构建上的论断、你的回答、参考答案。\n\n"
+        "例：inferproof report card prefix-cache-ttft --html card.html",
+    ),
+)
+def report_card(
+    card: CardName,
+    output: OutputOption = None,
+    html: HtmlOption = None,
+    cards: CardsOption = None,
+    lang: LangOption = None,
+) -> None:
+    """Write the report of one card."""
+    from functools import partial
+
+    from inferproof.grading.attempts import kept
+    from inferproof.grading.verify import known_evidence, select
+    from inferproof.questions.recorded import load_recorded
+    from inferproof.reports.card_report import write
+    from inferproof.runners.site import this_site
+
+    language = _language(lang)
+    deck = _deck(cards)
+    one = deck[_known(card, deck)]
+    with _ledger() as ledger:
+        verdicts, evidence = known_evidence(select(deck, [card]), this_site(), ledger, language)
+        attempts = kept(ledger)
+    written = partial(
+        write, card=one, verdicts=verdicts, evidence=evidence, attempts=attempts, recorded=load_recorded(),
+        language=language,
+    )  # fmt: skip
+    _deliver(written, f"report/{card}", output, html, language)
+
+
+@report_app.command(
+    "evidence",
+    help=_t(
+        "What every probe observed on this machine.\n\nExample: inferproof report evidence --html evidence.html",
+        "每个探针在本机上观测到什么。\n\n例：inferproof report evidence --html evidence.html",
+    ),
+)
+def report_evidence(output: OutputOption = None, html: HtmlOption = None, lang: LangOption = None) -> None:
+    """Write the report of the evidence."""
+    from functools import partial
+
+    from inferproof.reports.evidence_report import write
+
+    language = _language(lang)
+    with _ledger() as ledger:
+        evidence = list(ledger.evidence())
+    _deliver(partial(write, evidence=evidence, language=language), "report/evidence", output, html, language)
+
+
+def _deliver(
+    write: Callable[[Path], Path], folder: str, output: Path | None, html: Path | None, language: Language
+) -> None:
+    """Markdown in a folder, `folder` where none is named, unless only a page is wanted."""
+    from inferproof.reports.page import deliver
+
+    for path in deliver(write, output or (None if html else Path(folder)), html, language):
+        typer.echo(_t(f"report written to {path}", f"报告已写入 {path}"))
 
 
 @app.command(

@@ -5,7 +5,8 @@ matplotlib is an optional dependency: without it there are no pictures, and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,11 @@ from typing import Any, Literal
 from inferproof.grading.attempts import Attempt
 from inferproof.grading.verdict import Verdict
 from inferproof.questions.card import Language
-from inferproof.reports import series, values
+from inferproof.reports import canvas, gantt, schedules, series, values
+from inferproof.reports.canvas import BLUE, GREY, INK, ORANGE, RED, SAND
 from inferproof.reports.words import say
 from inferproof.runners.evidence import Evidence
 
-BLUE, ORANGE, SAND, RED, GREY, INK = "#3b6ea5", "#d98c3f", "#f0d9bd", "#b5403a", "#d9dde2", "#2b2f36"
-CJK_FONTS = ("Noto Sans CJK SC", "Source Han Sans SC", "Source Han Sans CN", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei",
-             "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "SimHei")  # fmt: skip
 MATRIX_ROWS = 48
 """Claims that one verdict matrix shows at most; more go on a further picture."""
 _CELLS = {
@@ -52,13 +51,14 @@ def draw(
         import matplotlib as mpl
     except ModuleNotFoundError:
         return [], [say(language, "no_matplotlib")]
-    font = _cjk_font() if language == "zh" else None
+    font = canvas.cjk_font() if language == "zh" else None
     inside: Say = partial(say, "zh" if font else "en")
     drawn: list[Picture] = []
     absent: list[str] = []
-    with mpl.rc_context(_style(font)):
+    with mpl.rc_context(canvas.style(font)):
         for name, figures in (
             ("cache", _cache(series.cache_sends(evidence), inside)),
+            ("schedule", gantt.strips(schedules.schedules(evidence), inside)),
             ("pressure", _pressure(series.pressure_runs(evidence), inside)),
             ("beam", _beam(series.beam_search(evidence), inside)),
             ("prefill", _prefill(series.prefill_times(evidence), inside)),
@@ -68,7 +68,7 @@ def draw(
             count = 0
             for count, figure in enumerate(figures, 1):
                 file = f"{name}.png" if count == 1 else f"{name}-{count}.png"
-                _save(figure, folder / file)
+                canvas.save(figure, folder / file)
                 title, caption = say(language, f"picture_{name}_title"), say(language, f"caption_{name}")
                 section: Literal["engines", "attempts"] = "attempts" if name == "scores" else "engines"
                 drawn.append(Picture(file=file, title=title, caption=caption, section=section))
@@ -81,7 +81,7 @@ def _cache(sends: Sequence[series.CacheSend], say: Say) -> Iterator[Any]:
     """How much of the second send came from the cache: a bar a case, the engines apart."""
     if not sends:
         return
-    figure, (axes,) = _figure(1.3 + 0.34 * (len(sends) + len({s.engine for s in sends})))
+    figure, (axes,) = canvas.figure(1.3 + 0.34 * (len(sends) + len({s.engine for s in sends})))
     place, places, labels = 0.0, [], []
     for engine in dict.fromkeys(send.engine for send in sends):
         axes.text(-0.01, place, engine, transform=axes.get_yaxis_transform(), ha="right", va="center", weight="bold")
@@ -100,7 +100,7 @@ def _cache(sends: Sequence[series.CacheSend], say: Say) -> Iterator[Any]:
     axes.set_xlim(0, 100)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(say("picture_cache_axis"))
-    _legend(axes, {say("picture_cache_hit"): BLUE, say("picture_cache_new"): GREY})
+    canvas.legend(axes, {say("picture_cache_hit"): BLUE, say("picture_cache_new"): GREY})
     yield figure
 
 
@@ -108,7 +108,7 @@ def _pressure(runs: Sequence[series.PressureRun], say: Say) -> Iterator[Any]:
     """Running and waiting requests over the run, a panel a run, all on one axis."""
     if not runs:
         return
-    figure, grid = _figure(1.0 + 1.75 * len(runs), panels=len(runs))
+    figure, grid = canvas.figure(1.0 + 1.75 * len(runs), panels=len(runs))
     top = max(run.most for run in runs) * 1.12
     for axes, run in zip(grid, runs, strict=True):
         axes.fill_between(run.progress, run.waiting, step="post", color=SAND, linewidth=0)
@@ -123,7 +123,9 @@ def _pressure(runs: Sequence[series.PressureRun], say: Say) -> Iterator[Any]:
         axes.set_ylabel(say("picture_requests"))
         axes.yaxis.get_major_locator().set_params(integer=True)
     grid[-1].set_xlabel(say("picture_step"))
-    _legend(grid[0], {say("picture_running"): BLUE, say("picture_waiting"): SAND, say("picture_lost"): RED}, above=1.24)
+    canvas.legend(
+        grid[0], {say("picture_running"): BLUE, say("picture_waiting"): SAND, say("picture_lost"): RED}, above=1.24
+    )
     yield figure
 
 
@@ -131,7 +133,7 @@ def _beam(search: series.BeamSearch | None, say: Say) -> Iterator[Any]:
     """Prompt tokens of every round, cached and computed, with how many requests carried them."""
     if search is None:
         return
-    figure, (axes,) = _figure(3.6)
+    figure, (axes,) = canvas.figure(3.6)
     rounds = range(1, len(search.requests) + 1)
     computed = [p - c for p, c in zip(search.prompt, search.cached, strict=True)]
     axes.bar(rounds, search.cached, color=BLUE, width=0.66)
@@ -144,7 +146,7 @@ def _beam(search: series.BeamSearch | None, say: Say) -> Iterator[Any]:
     axes.set_ylim(0, max(search.prompt) * 1.22)
     axes.set_xlabel(f"{say('picture_round')} ({search.label})")
     axes.set_ylabel(say("picture_beam_tokens"))
-    _legend(axes, {say("picture_cache_hit"): BLUE, say("picture_cache_new"): ORANGE})
+    canvas.legend(axes, {say("picture_cache_hit"): BLUE, say("picture_cache_new"): ORANGE})
     yield figure
 
 
@@ -152,7 +154,7 @@ def _prefill(runs: Sequence[series.PrefillTimes], say: Say) -> Iterator[Any]:
     """Measured prefill times over the three parts of their fit, an engine a panel."""
     if not runs:
         return
-    figure, panels = _figure(2.4 * len(runs) + 0.6, len(runs))
+    figure, panels = canvas.figure(2.4 * len(runs) + 0.6, len(runs))
     for axes, run in zip(panels, runs, strict=True):
         parts = (run.fixed, run.linear, run.quadratic)
         axes.stackplot(run.tokens, *parts, colors=(GREY, SAND, ORANGE))
@@ -164,7 +166,7 @@ def _prefill(runs: Sequence[series.PrefillTimes], say: Say) -> Iterator[Any]:
     panels[-1].set_xticks(runs[-1].tokens)
     panels[-1].set_xlabel(say("picture_prefill_axis"))
     colours = {"picture_measured": BLUE, "picture_fixed": GREY, "picture_linear": SAND, "picture_quadratic": ORANGE}
-    _legend(panels[0], {say(key): colour for key, colour in colours.items()}, above=1.12)
+    canvas.legend(panels[0], {say(key): colour for key, colour in colours.items()}, above=1.12)
     yield figure
 
 
@@ -176,7 +178,7 @@ def _matrix(verdicts: Sequence[Verdict], say: Say) -> Iterator[Any]:
     for start in range(0, len(names), MATRIX_ROWS):
         part = names[start : start + MATRIX_ROWS]
         cards = list(dict.fromkeys(card for card, _ in part))
-        figure, (axes,) = _figure(1.5 + 0.24 * (len(part) + 1.2 * len(cards)))
+        figure, (axes,) = canvas.figure(1.5 + 0.24 * (len(part) + 1.2 * len(cards)))
         row, places, labels = 0.0, [], []
         for card in cards:
             axes.text(-0.01, row, card, transform=axes.get_yaxis_transform(), ha="right", va="center", weight="bold")
@@ -209,7 +211,7 @@ def _scores(attempts: Sequence[Attempt], say: Say) -> Iterator[Any]:
     """The score of every attempt in order, a line a card."""
     if not attempts:
         return
-    figure, (axes,) = _figure(3.0)
+    figure, (axes,) = canvas.figure(2.8 + 0.2 * math.ceil(len({a.card for a in attempts}) / 3))
     for index, card in enumerate(dict.fromkeys(a.card for a in attempts)):
         points = [(at, a.grade.score) for at, a in enumerate(attempts, 1) if a.card == card]
         axes.plot(
@@ -222,51 +224,8 @@ def _scores(attempts: Sequence[Attempt], say: Say) -> Iterator[Any]:
         )
     axes.set_xlim(0.7, len(attempts) + 0.3)
     axes.set_ylim(0, 10)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     axes.set_xlabel(say("picture_attempt"))
     axes.set_ylabel(say("picture_score"))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False)
     yield figure
-
-
-def _figure(height: float, panels: int = 1) -> tuple[Any, Any]:
-    """A figure 8 inches wide and its panels, above one another on one x axis."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, height), layout="constrained")
-    return figure, figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]
-
-
-def _legend(axes: Any, colours: Mapping[str, str], above: float = 1.0) -> None:
-    from matplotlib.patches import Patch
-
-    handles = [Patch(color=colour, label=label) for label, colour in colours.items()]
-    axes.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(0, above), ncols=len(handles), frameon=False, handlelength=1
-    )
-
-
-def _style(font: str | None) -> dict[str, Any]:
-    return {
-        "font.family": [font, "DejaVu Sans"] if font else ["DejaVu Sans"], "font.size": 10,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#9aa1ab", "axes.labelcolor": INK,
-        "text.color": INK, "xtick.color": INK, "ytick.color": INK, "axes.axisbelow": True,
-    }  # fmt: skip
-
-
-def _cjk_font() -> str | None:
-    """A font on this machine that has Chinese characters, or None."""
-    from matplotlib.font_manager import fontManager
-
-    installed = {font.name for font in fontManager.ttflist}
-    return next((name for name in CJK_FONTS if name in installed), None)
-
-
-def _save(figure: Any, path: Path) -> None:
-    """The PNG whole or not at all; equal data gives equal bytes."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        figure.savefig(temporary, format="png", dpi=160, metadata={"Software": None})
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -64,6 +64,13 @@ def plain(text: object) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", " ".join(str(text).split()))
 
 
+def quoted(text: str) -> str:
+    """A block quote of somebody's text, line by line as it was written."""
+    lines = [re.sub(r"^(\d+)(?=[.)])|^(?=[-+=])", r"\1\\", plain(line)) for line in text.strip().splitlines()]
+    breaks = ["\\" if line and after else "" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
+    return "\n".join(f"> {line}{end}".rstrip() for line, end in zip(lines, breaks, strict=True))
+
+
 def cell(markdown: object) -> str:
     """Markdown inside a table cell: one line, no bar that would end the cell."""
     return re.sub(r"(?<!\\)\|", r"\\|", " ".join(str(markdown).split()))

@@ -182,12 +182,32 @@ _WORDS: dict[str, tuple[str, str]] = {
     "quantity": ("quantity", "量"),
     "setting": ("setting", "设置"),
     "figure_id": ("figure", "编号"),
+    # the reports of a card and of the evidence
+    "card_attempts": ("Your answers", "你的回答"),
+    "card_untried": ("Not answered yet: {drill}", "还没答过：{drill}"),
+    "evidence_title": ("inferproof evidence", "inferproof 证据报告"),
+    "evidence_empty": ("No probe has run here yet: run `inferproof verify` first.", "这里还没有运行过探针：请先运行 `inferproof verify`。"),
+    "evidence_opening": (
+        "**{runs} runs of {probes} probes on {builds} builds.** A run that was repeated is shown by its newest record; builds that observed"
+        " the same share a line.",
+        "**{probes} 个探针在 {builds} 个构建上的 {runs} 次运行**。重复运行的只列最新一条记录；观测相同的构建写在同一行。",
+    ),
+    "observations": ("What the probes observed", "探针观测到什么"),
+    "no_pictures": ("The probes of this card have no picture of their own.", "这张卡的探针没有对应的图。"),
+    "no_parameters": ("no parameters", "无参数"),
     # pictures
     "picture_cache_title": ("The second send of a prompt", "同一 prompt 的第二次发送"),
     "picture_cache_axis": ("share of the second prompt, %", "占第二次 prompt 的比例，%"),
     "picture_cache_hit": ("from the cache", "来自缓存"),
     "picture_cache_counts": ("cached / sent", "命中 / 发送"),
     "picture_cache_new": ("computed", "重新计算"),
+    "picture_schedule_title": ("A long prompt comes while others stream", "流式输出中插入长 prompt"),
+    "picture_schedule_axis": ("step (vLLM) or batch (SGLang), 0 = first with the long prompt", "调度步（vLLM）或批次（SGLang），0 = 首次含长 prompt"),
+    "picture_prefill": ("prefill, tokens", "prefill，token 数"),
+    "picture_decode": ("decode, 1 token", "decode，1 个 token"),
+    "picture_unseen": ("not recorded or not shown", "无记录或未画出"),
+    "picture_stream": ("stream", "流"),
+    "picture_prompt": ("prompt", "prompt"),
     "picture_pressure_title": ("Too small a KV pool", "KV 池不足"),
     "picture_step": ("progress of the run, % of its steps", "运行进度，占步数的 %"),
     "picture_requests": ("requests", "请求数"),
@@ -218,6 +238,13 @@ _WORDS: dict[str, tuple[str, str]] = {
     "caption_cache": (
         "Each bar is one case of `prefix_cache.repeat_prompt`: how much of the second send came from the cache, in tokens at the right.",
         "每条是 `prefix_cache.repeat_prompt` 的一种情形：第二次发送有多少来自缓存，右侧为 token 数。",
+    ),
+    "caption_schedule": (
+        "One column is one step of `batching.step_plans` or `chunked_prefill.interference`; an empty cell is a request that got nothing in it."
+        " vLLM's cells are its scheduler's plans, SGLang's its log lines: a mixed batch's line names the prefill only, its decode is known"
+        " from the stream's events. vLLM's interference run records the steps of the long prompt only.",
+        "每列是 `batching.step_plans` 或 `chunked_prefill.interference` 的一步；空格表示该请求这一步没有得到 token。vLLM 的格子来自调度器的计划，"
+        "SGLang 的来自日志：混合批次的日志行只写 prefill，其中的 decode 由流的事件得知。vLLM 的 interference 只记录含长 prompt 的步。",
     ),
     "caption_pressure": (
         "Requests running and waiting in `kv_pressure.overcommit`, all submitted at once. A dashed line is where a request lost its KV"

@@ -35,7 +35,20 @@ def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.Comp
 @pytest.mark.parametrize(
     "command",
     [
-        *("", "verify", "drill", "grade", "stats", "report", "doctor", "builds", "cards", "evidence", "export anki"),
+        *(
+            "",
+            "verify",
+            "drill",
+            "grade",
+            "stats",
+            "report",
+            "report card",
+            "doctor",
+            "builds",
+            "cards",
+            "evidence",
+            "export anki",
+        ),
         *(f"calc {name}".strip() for name in ("", "kv", "transfer", "capacity", "pd", "tp", "experts")),
     ],
 )
@@ -356,6 +369,6 @@ def test_an_answer_of_any_size_is_graded_or_refused(tmp_path: Path, size: int, s
 
 
 def test_a_report_is_written_before_anything_was_verified_or_answered(tmp_path: Path) -> None:
-    assert run("report", "-o", str(tmp_path / "report")).returncode == 0
+    assert run("report", "study", "-o", str(tmp_path / "report")).returncode == 0
 
     assert "inferproof drill" in (tmp_path / "report/report.md").read_text()

@@ -157,6 +157,6 @@ def test_a_false_number_in_an_answer_is_contradicted_with_the_measured_one(
 def test_the_report_is_written_with_pictures_of_what_was_measured(
     verified: Mapping[str, Any], data: Path, tmp_path: Path
 ) -> None:
-    assert run("report", "-o", str(tmp_path / "report"), data=data).returncode == 0
+    assert run("report", "study", "-o", str(tmp_path / "report"), data=data).returncode == 0
 
     assert {"report.md", "cache.png", "pressure.png", "beam.png"} <= {f.name for f in (tmp_path / "report").iterdir()}

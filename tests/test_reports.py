@@ -31,7 +31,7 @@ from inferproof.questions.card import (
     Text,
 )
 from inferproof.questions.recorded import load_recorded
-from inferproof.reports import plots, progress, series, study, values, words
+from inferproof.reports import canvas, progress, series, study, values, words
 from inferproof.runners.evidence import Evidence, evidence_from
 
 HOST = {"cpu": "Some CPU", "cores": 2, "memory_bytes": 24 << 30, "gpus": []}
@@ -391,7 +391,7 @@ def test_engine_identities_show_commit_or_why_none_and_placeholders(text: str) -
 def test_without_evidence_there_are_fewer_pictures_and_the_text_says_so(tmp_path: Path) -> None:
     written = _write(tmp_path, evidence={}, attempts=[], verdicts=VERDICTS[4:5])
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
-    assert written.count("no evidence or attempt to draw it from yet") == 6
+    assert written.count("no evidence or attempt to draw it from yet") == 7
     assert "No answer has been graded yet" in written
 
 
@@ -416,7 +416,7 @@ def test_a_report_that_cannot_be_written_leaves_the_former_one_whole(
     def full(_: Any, path: Path) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(plots, "_save", full)
+    monkeypatch.setattr(canvas, "save", full)
     with pytest.raises(OSError, match="No space left"):
         _write(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
