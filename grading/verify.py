@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from inferproof.grading.same_code import reaching_the_pin
 from inferproof.grading.verdict import Verdict, judge, not_run, with_reach
 from inferproof.probes.core import LEVELS, Probe, canonical, find_probe
 from inferproof.questions.card import Card, Claim, Language
@@ -238,7 +239,8 @@ def ordered(verdicts: Iterable[Verdict], claims: Sequence[Named], site: Site) ->
     """The verdicts with their reach, in the order of the claims, then of the builds."""
     claim_at = {(card.id, claim): i for i, (card, claim) in enumerate(claims)}
     build_at = {name: i for i, name in enumerate(site.builds)}
-    reached = with_reach(verdicts, site.stands)
+    verdicts = list(verdicts)
+    reached = with_reach(verdicts, site.stands, reaching_the_pin(verdicts, claims, site))
     return sorted(reached, key=lambda v: (claim_at[v.card, v.claim], build_at.get(v.build or "", -1)))
 
 

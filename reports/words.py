@@ -20,6 +20,14 @@ _WORDS: dict[str, tuple[str, str]] = {
     "bracketed": ("bracketed", "前后夹证"),
     "other build": ("other build", "其他构建"),
     "recorded": ("recorded", "仅有记录"),
+    # two trees of an engine against each other
+    "audit_symbols": ("symbols that probes cover: {equal} equal, {differs} differ, {missing} missing", "探针所依据的符号：{equal} 个相同，{differs} 个不同，{missing} 个缺失"),
+    "audit_files": (".py files: {equal} equal, {differ} differ, {only_a} only in {a}, {only_b} only in {b}", ".py 文件：{equal} 个相同，{differ} 个不同，{only_a} 个只在 {a} 中，{only_b} 个只在 {b} 中"),
+    "audit_differs": ("differ:", "不同："),
+    "audit_missing": ("not in {where}:", "{where} 中没有："),
+    "audit_only": ("only in {where}:", "只在 {where} 中："),
+    "audit_folder": ("{folder}/  {count}", "{folder}/  {count}"),
+    "audit_more": ("... and {count} more (--json has all)", "……另有 {count} 个（--json 给出全部）"),
     # the terminal
     "claim": ("claim", "论断"),
     "build": ("build", "构建"),
