@@ -62,7 +62,7 @@ def look_up(text: str, name: str, file: Path) -> dict[str, list[object]]:
     lines = {line for n in nodes if (line := getattr(n, "lineno", 0)) and any(name in word for word in _words(n))}
     defaults = [ast.unparse(value) for n in nodes for target, value in _assigned(n) if target == name]
     pairs = [pair for n in nodes if isinstance(n, ast.Dict) for pair in zip(n.keys, n.values, strict=True)]
-    mapped = [
+    mapped: list[object] = [
         v.value
         for k, v in pairs
         if k is not None and ast.unparse(k).rpartition(".")[2] == name and isinstance(v, ast.Constant)
