@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
 _STYLES = {"holds": "green", "contradicted": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
-_WIDTH = 24
+_WIDTH = 22
 """Letters of a claim's name on one line, so that four releases fit beside it."""
 _FEW = 12
 """Up to so many claims are shown whether or not they change."""

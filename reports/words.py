@@ -21,7 +21,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "other build": ("other build", "其他构建"),
     "recorded": ("recorded", "仅有记录"),
     # claims over releases
-    "drift_title": ("{engine}: {changed} of {claims} claims change", "{engine}：{claims} 条论断中有 {changed} 条变化"),
+    "drift_title": ("{engine}: {changed} of {claims} changed", "{engine}：{claims} 条论断中有 {changed} 条变化"),
     "drift_same": ("{count} x {verdict} on all releases asked", "{count} 条在所问各版本上均为{verdict}"),
     "drift_told": ("claimed of {versions}", "只就 {versions} 而言"),
     "drift_undecided": ("not decided everywhere, no change seen", "并非处处有结论，未见变化"),
