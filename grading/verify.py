@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from inferproof.grading.same_code import reaching_the_pin
 from inferproof.grading.verdict import Verdict, judge, not_run, with_reach
 from inferproof.probes.core import LEVELS, Probe, canonical, find_probe
 from inferproof.questions.card import Card, Claim, Language
@@ -123,6 +124,7 @@ def plan(
     level: str | None = None,
     language: Language = "en",
     params: Mapping[str, Any] | None = None,
+    any_version: bool = False,
 ) -> Plan:
     """Which task each claim needs on each build.
 
@@ -130,6 +132,7 @@ def plan(
             (its `versions`, a level) whatever other build can.
     level   run at this level only; None: at the highest that probe and build share.
     params  probe parameters that replace the claims' own (an answer's 1040-token prompt).
+    any_version  also on releases that a claim does not speak of, to see whether it holds there all the same.
     """
     for name in builds:
         if name not in site.builds:
@@ -141,7 +144,9 @@ def plan(
     others = [b for b in site.builds.values() if not b.default and b.refusal is None]
     made = Plan(language=language)
     for card, claim_id in claims:
-        _plan_claim(made, card, claim_id, [named] if builds else [usual, others], site, level, params or {})
+        _plan_claim(
+            made, card, claim_id, [named] if builds else [usual, others], site, level, params or {}, any_version
+        )
     return made
 
 
@@ -153,6 +158,7 @@ def _plan_claim(
     site: Site,
     level: str | None,
     params: Mapping[str, Any],
+    any_version: bool,
 ) -> None:
     """Plan the claim on every build of the first of the `offers` in which any can answer it."""
     claim = card.claims[claim_id]
@@ -165,10 +171,16 @@ def _plan_claim(
     probe = find_probe(claim.probe, claim.engine)
     resolved = probe.resolve({**claim.probe_params, **params})
     fits = (
-        [(b, at) for b in offer if (at := _level(claim, probe, b, level)) and _speaks_of(claim, b)] for offer in offers
+        [(b, at) for b in offer if (at := _level(claim, probe, b, level)) and (any_version or _speaks_of(claim, b))]
+        for offer in offers
     )
     fit = next(filter(None, fits), [])
-    if not fit:
+    if any_version:  # then every release is to be accounted for
+        left_out = [b for b in offers[0] if b.engine == probe.engine and b not in [fitting for fitting, _ in fit]]
+        for build in left_out:
+            why = _why_no_build(claim, probe, [build], level, made.language)
+            made.not_run.append(not_run(card, claim_id, build.name, why))
+    elif not fit:
         made.not_run.append(not_run(card, claim_id, None, _why_no_build(claim, probe, offers[0], level, made.language)))
     for build, at in fit:
         if build.name in site.missing:
@@ -243,7 +255,8 @@ def ordered(verdicts: Iterable[Verdict], claims: Sequence[Named], site: Site) ->
     """The verdicts with their reach, in the order of the claims, then of the builds."""
     claim_at = {(card.id, claim): i for i, (card, claim) in enumerate(claims)}
     build_at = {name: i for i, name in enumerate(site.builds)}
-    reached = with_reach(verdicts, site.stands)
+    verdicts = list(verdicts)
+    reached = with_reach(verdicts, site.stands, reaching_the_pin(verdicts, claims, site))
     return sorted(reached, key=lambda v: (claim_at[v.card, v.claim], build_at.get(v.build or "", -1)))
 
 

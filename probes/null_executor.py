@@ -19,6 +19,12 @@ FIRST_TOKEN, TOKENS = 16, 4000
 """Fabricated ids: above the special tokens, inside the vocabulary of `model.py`, never the end of sequence."""
 
 
+_ANSWERS = {
+    "get_supported_tasks": ("generate",),
+    "get_supported_kv_cache_layouts": ["LBHNC"],  # as the CPU backend; asked from 0.33 on
+}
+
+
 class Fabricator:
     """One made-up token, and one for each accepted draft, for every request whose last known token is scheduled."""
 
@@ -48,7 +54,7 @@ class Fabricator:
 
     def collective_rpc(self, method: Any, *_args: Any, non_block: bool = False, **_kwargs: Any) -> Any:
         """Answer for the one worker that is not there."""
-        answer = [("generate",)] if method == "get_supported_tasks" else [None]
+        answer = [_ANSWERS.get(method) if isinstance(method, str) else None]
         return _done(answer) if non_block else answer
 
     def get_kv_cache_specs(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from inferproof.grading.drift import Drift
 from inferproof.grading.result import Grade
 from inferproof.grading.verdict import Verdict, summary
 from inferproof.questions.card import Card, Language
@@ -16,6 +17,17 @@ from inferproof.runners.evidence import Evidence
 def verdicts_json(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """`{"claims": [a row per claim and build], "summary": {...}}`."""
     return {"claims": [asdict(v) for v in verdicts], "summary": summary(verdicts)}
+
+
+def drift_json(rows: Sequence[Drift], builds: Sequence[Build]) -> dict[str, Any]:
+    """`{"claims": [{"card", "claim", "builds": {name: verdict}, ...}], "versions": {name: version}}`."""
+
+    def row(of: Drift) -> dict[str, Any]:
+        named = {name: getattr(of, name) for name in ("card", "claim", "engine", "versions", "changed_at")}
+        seen = {name: {"level": v.level, "observed": v.observed, "reason": v.reason} for name, v in of.builds.items()}
+        return {**named, "builds": {name: v.verdict for name, v in of.builds.items()}, "seen": seen}
+
+    return {"claims": [row(of) for of in rows], "versions": {b.name: b.version for b in builds}}
 
 
 def builds_json(builds: Iterable[Build], states: Mapping[str, str]) -> dict[str, Any]:

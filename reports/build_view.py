@@ -46,13 +46,14 @@ def _facts(build: Build, identity: Identity | None, language: Language) -> Itera
 def _installed(identity: Identity, language: Language) -> Iterator[tuple[str, str]]:
     yield "fact_distribution", identity.distribution
     yield "fact_version", identity.version
-    if identity.wheel_sha256 is not None:
+    if identity.engine != "none":
         commit, source = identity.commit, identity.commit_from
         yield (
             "fact_commit",
             say(language, "commit_from", commit=commit, source=source) if commit else say(language, "no_commit"),
         )
-        yield "fact_wheel_sha256", identity.wheel_sha256
+        if identity.wheel_sha256 is not None:
+            yield "fact_wheel_sha256", identity.wheel_sha256
         yield "fact_files", identity.files
     yield "fact_python", identity.python
     if identity.torch:

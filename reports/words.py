@@ -23,6 +23,19 @@ _WORDS: dict[str, tuple[str, str]] = {
     "bracketed": ("bracketed", "前后夹证"),
     "other build": ("other build", "其他构建"),
     "recorded": ("recorded", "仅有记录"),
+    # claims over releases
+    "drift_title": ("{engine}: {changed} of {claims} changed", "{engine}：{claims} 条论断中有 {changed} 条变化"),
+    "drift_same": ("{count} x {verdict} on all releases asked", "{count} 条在所问各版本上均为{verdict}"),
+    "drift_told": ("claimed of {versions}", "只就 {versions} 而言"),
+    "drift_undecided": ("not decided everywhere, no change seen", "并非处处有结论，未见变化"),
+    # two trees of an engine against each other
+    "audit_symbols": ("symbols that probes cover: {equal} equal, {differs} differ, {missing} missing", "探针所依据的符号：{equal} 个相同，{differs} 个不同，{missing} 个缺失"),
+    "audit_files": (".py files: {equal} equal, {differ} differ, {only_a} only in {a}, {only_b} only in {b}", ".py 文件：{equal} 个相同，{differ} 个不同，{only_a} 个只在 {a} 中，{only_b} 个只在 {b} 中"),
+    "audit_differs": ("differ:", "不同："),
+    "audit_missing": ("not in {where}:", "{where} 中没有："),
+    "audit_only": ("only in {where}:", "只在 {where} 中："),
+    "audit_folder": ("{folder}/  {count}", "{folder}/  {count}"),
+    "audit_more": ("... and {count} more (--json has all)", "……另有 {count} 个（--json 给出全部）"),
     # the terminal
     "claim": ("claim", "论断"),
     "build": ("build", "构建"),

@@ -77,6 +77,8 @@ class Build:
     stands_to_pin: StandsToPin | None = None
     refusal: Bilingual | None = None
     """Why `setup` does not make this build, when it does not."""
+    checkout: str | None = None
+    """Folder of the user's clone that this build is (see `checkout.py`); never in the list of builds.yaml."""
     default: bool = False
     """Whether `verify` uses it unasked; another build only for a claim that no default one can answer."""
 
@@ -86,9 +88,16 @@ class Build:
         return "" if self.engine == "none" else self.engine
 
 
+def load_builds() -> dict[str, Build]:
+    """Every build by name: the shipped ones, then the clones that the user added. Raises BuildError."""
+    from inferproof.runners.checkout import added
+
+    return {**shipped_builds(), **added()}
+
+
 @cache
-def load_builds(path: Path = HERE / "builds.yaml") -> dict[str, Build]:
-    """Every build by name, in the file's order. Raises BuildError."""
+def shipped_builds(path: Path = HERE / "builds.yaml") -> dict[str, Build]:
+    """Every build of the file by name, in its order. Raises BuildError."""
     from pydantic import TypeAdapter, ValidationError
 
     adapter = TypeAdapter(Build)
@@ -135,6 +144,8 @@ def _inconsistency(build: Build, builds: Mapping[str, Build]) -> str | None:
     """`field: what is wrong` for what a schema cannot say, or None."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+    if build.checkout is not None:
+        return "checkout: a clone is added by `inferproof builds add`"
     if not build.levels:
         return "levels: expected at least one level"
     if unknown := [level for level in build.levels if level not in LEVELS]:

@@ -2,7 +2,8 @@
 
     <cache>/builds/<name>/build.json     the marker, written last: an environment without it is half-made
                           venv/          a virtual environment with the lock and the engine's wheel, or
-                          overlay/       the wheel unpacked, laid over the venv of the build's base
+                          overlay/       the wheel unpacked, laid over the venv of the build's base; of a clone
+                                         that the user added, a link to its package
                           placeholders/  stand-ins for packages that the engine imports and does not need here
                           home/          the engine's own caches (its processes have this folder as HOME)
 
@@ -42,6 +43,8 @@ class NotReady(Exception):
 
     def __init__(self, build: Build, why: Bilingual) -> None:
         name, command = build.name, f"inferproof builds setup {build.name}"
+        if build.checkout is not None:
+            command = f"inferproof builds add --source {build.checkout} {name}"
         self.why = why
         self.words = Bilingual(f"{name}: {why.en}; run: {command}", f"{name}：{why.zh}；请运行：{command}")
         if build.refusal is not None:
@@ -158,6 +161,7 @@ def recipe(build: Build) -> str:
             "wheel": [build.wheel.distribution, build.wheel.sha256, *build.wheel.without] if build.wheel else None,
             "python": build.python,
             "base": recipe(find_build(build.base)) if build.base else None,
+            **({"checkout": build.checkout} if build.checkout else {}),
         }).encode()
     ).hexdigest()  # fmt: skip
 

@@ -14,6 +14,7 @@ from typing import Any
 from inferproof import probes
 from inferproof.probes.core import Probe, canonical
 from inferproof.runners.memory import Memory, key_of
+from inferproof.runners.symbols import drop_docstring
 
 FORMAT = 1
 SETTLED = ("ok", "inconclusive", "unavailable")
@@ -140,12 +141,5 @@ def _parsed(source: bytes) -> tuple[str, list[str]]:
             imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("inferproof.probes."):
             imported.append((node.module or "").rpartition(".")[2])
-        _drop_docstring(node)
+        drop_docstring(node)
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imported
-
-
-def _drop_docstring(node: ast.AST) -> None:
-    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        node.body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))] or [
-            ast.Pass()
-        ]

@@ -58,13 +58,14 @@ def identify(build: Build, environment: Environment) -> Identity:
     packages = _packages(environment.site) if environment.site else {}
     distribution, version = "python", environment.python_version
     commit: tuple[str, str] | tuple[None, None] = (None, None)
-    if environment.source is not None and build.wheel is not None:
+    if environment.source is not None:
         site = environment.source.parent
-        distribution = build.wheel.distribution
+        distribution = build.wheel.distribution if build.wheel else build.package
         if site != environment.site:  # laid over its base, whose own engine is not seen any more
             packages = {k: v for k, v in packages.items() if not _is_engine(k, build)} | _packages(site)
         version = packages.get(distribution, build.version)
-        commit = _commit(environment.source, site, distribution, version)
+        source = environment.source.resolve() if build.checkout else environment.source
+        commit = _commit(source, site, distribution, version)
     return Identity(
         build=build.name, engine=build.engine, distribution=distribution, version=version,
         commit=commit[0], commit_from=commit[1], wheel_sha256=environment.wheel_sha256, files=environment.files,

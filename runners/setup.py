@@ -19,6 +19,7 @@ from typing import Any
 
 from inferproof.runners import paths
 from inferproof.runners.builds import LOCKS, PLACEHOLDERS, Build, Wheel, find_build
+from inferproof.runners.checkout import CheckoutError, check, package_folder
 from inferproof.runners.environment import (
     Environment,
     NotReady,
@@ -114,12 +115,16 @@ def _make(build: Build, progress: Progress) -> None:
     try:
         if build.base is None:
             interpreter = _make_venv(build, progress)
+        elif build.checkout is not None:
+            _link(build)
+            interpreter = {}
         else:
             _unpack(build, progress)
             interpreter = {}  # its base's
         _place(build)
-        progress(build.name, "compiling to bytecode, so that the engine starts fast", 0.9)
-        _compile(build)
+        if build.checkout is None:  # nothing is written into a clone
+            progress(build.name, "compiling to bytecode, so that the engine starts fast", 0.9)
+            _compile(build)
         progress(build.name, "writing down what was installed", 0.98)
         _mark(build, {
             "recipe": recipe(build),
@@ -167,6 +172,17 @@ def _unpack(build: Build, progress: Progress) -> None:
                         archive.extract(name, folder(build) / "overlay")
         except zipfile.BadZipFile as error:
             raise SetupError(f"{build.name}: {wheel.name} is not a wheel: {error}") from error
+
+
+def _link(build: Build) -> None:
+    """The clone's package, where an overlay has its engine. Raises SetupError where the clone is not as it must be."""
+    try:
+        check(build)
+    except CheckoutError as error:
+        raise SetupError(f"{build.name}: {error}") from error
+    link = source_folder(build)
+    link.parent.mkdir()
+    link.symlink_to(package_folder(build), target_is_directory=True)
 
 
 @contextlib.contextmanager

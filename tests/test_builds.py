@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from inferproof.runners import builds
-from inferproof.runners.builds import LOCKS, BuildError, find_build, load_builds
+from inferproof.runners.builds import LOCKS, BuildError, find_build, load_builds, shipped_builds
 
 GOOD: dict[str, Any] = {
     "engine": "vllm",
@@ -25,7 +25,7 @@ GOOD: dict[str, Any] = {
 def load(folder: Path, document: Any) -> dict[str, builds.Build]:
     path = folder / "builds.yaml"
     path.write_text(document if isinstance(document, str) else yaml.safe_dump(document), encoding="utf-8")
-    return load_builds(path)
+    return shipped_builds(path)
 
 
 def test_both_engines_are_shipped_before_and_after_the_pin() -> None:
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_build_list_is_an_error_that_names_it(tmp_path: Path, 
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"absent\.yaml: cannot be read"):
-        load_builds(tmp_path / "absent.yaml")
+        shipped_builds(tmp_path / "absent.yaml")
 
 
 def test_an_unknown_name_gets_the_nearest_ones() -> None:
