@@ -41,7 +41,7 @@ class Memory:
                     file.unlink(missing_ok=True)
                 self._entries = 0
             self._entries += 1
-            write_atomically(folder / key, json.dumps(value, ensure_ascii=False))
+            write_atomically(folder / key, json.dumps(value, ensure_ascii=False), durably=False)
 
     def _where(self) -> Path:
         if self._folder is None:

