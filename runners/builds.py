@@ -131,7 +131,7 @@ def _document(path: Path) -> dict[str, Any]:
         document = loader.construct_document(node) if node is not None else None
     except OSError as error:
         raise BuildError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise BuildError(f"{path}: not valid YAML: {error}") from error
     if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
         raise BuildError(f"{path}: expected a mapping of build names")

@@ -8,7 +8,6 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import IO, Any
 
 from inferproof.probes.core import canonical
 from inferproof.runners.evidence import Task
+from inferproof.runners.scratch import Scratch
 
 ENGINE_START_TIMEOUT_S = 300.0
 CLOSE_TIMEOUT_S = 5.0
@@ -72,9 +72,15 @@ class Worker:
         to_worker_r, to_worker_w = os.pipe()
         from_worker_r, from_worker_w = os.pipe()
         self._log: IO[bytes] = launch.log.open("ab")
-        # a short path, since engines make sockets in it; killed ones leave them behind
-        self._scratch = tempfile.TemporaryDirectory(prefix="ip-", ignore_cleanup_errors=True)
-        argv = [*launch.python, "-m", "inferproof.probes", str(to_worker_r), str(from_worker_w), self._scratch.name]
+        self._scratch = Scratch()
+        argv = [
+            *launch.python,
+            "-m",
+            "inferproof.probes",
+            str(to_worker_r),
+            str(from_worker_w),
+            str(self._scratch.path),
+        ]
         try:
             self.process = subprocess.Popen(
                 argv,
@@ -168,7 +174,7 @@ class Worker:
             os.close(self._in)
             self._in = -1
         self._log.close()
-        self._scratch.cleanup()
+        self._scratch.remove()
 
     def _send(self, message: Mapping[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError, ValueError):  # a dead worker is found by reading

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from inferproof.runners.builds import BuildError, load_builds
 from inferproof.runners.execute import execute
 from inferproof.runners.ledger import Ledger
 from inferproof.runners.memory import Memory
+from inferproof.runners.scratch import Scratch
 from inferproof.runners.worker import Launch, Worker
 
 __all__ = ["endpoint", "launch", "shelf", "start"]  # fixtures
@@ -50,20 +52,34 @@ def quiet(event: str, fields: object) -> None:
 def test_a_killed_runner_leaves_no_temporary_folder(tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
-    verify = subprocess.Popen(VERIFY, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    verify = subprocess.Popen(VERIFY, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert verify.stderr is not None
-    while "starting its worker" not in verify.stderr.readline():
-        assert verify.poll() is None
     while not list(scratch.iterdir()):
         time.sleep(0.005)
     verify.kill()
     verify.wait()
     verify.stderr.close()
 
+    again = subprocess.run(VERIFY, env=environment, capture_output=True, check=False)
     deadline = time.monotonic() + 20
     while list(scratch.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert list(scratch.iterdir()) == []
+    assert (again.returncode, list(scratch.iterdir())) == (3, [])
+
+
+def test_only_folders_of_runners_that_are_gone_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "ip-run-gone/socket").mkdir(parents=True)
+    (tmp_path / "ip-run-link").symlink_to(tmp_path / "mine")
+    (tmp_path / "mine").mkdir()
+    one, two = Scratch(), Scratch()
+
+    assert {f.name for f in tmp_path.iterdir()} == {Path(one.name).name, Path(two.name).name, "ip-run-link", "mine"}
+    one.remove()
+    one.remove()
+    assert not Path(one.name).exists() and Path(two.name).exists()
+    two.remove()
 
 
 # --- the clock
@@ -211,7 +227,7 @@ def test_a_build_cannot_name_a_path(tmp_path: Path, name: str, field: str) -> No
         "lock": name if field == "lock" else None, "placeholders": [name] if field == "placeholders" else [],
     }  # fmt: skip
     (tmp_path / "builds.yaml").write_text(json.dumps({name if field == "name" else "mine": build}))
-    with pytest.raises(BuildError, match=f"{field}: .* is not a plain name"):
+    with pytest.raises(BuildError, match=f"(?s){field}: .* is not a plain name"):
         load_builds(tmp_path / "builds.yaml")
 
 
