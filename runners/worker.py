@@ -79,7 +79,7 @@ class Worker:
             "inferproof.probes",
             str(to_worker_r),
             str(from_worker_w),
-            str(self._scratch.path),
+            self._scratch.name,
         ]
         try:
             self.process = subprocess.Popen(
