@@ -71,17 +71,18 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
 
 
 def kill(folder: Path) -> dict[str, Any]:
-    """SIGKILL at a random point of each of 100 verifies; every one goes on from what the one before recorded."""
+    """SIGKILL at a random point of each of 100 verifies that go on from one another; in half, while probes run."""
     chance, said, lost, twice, processes, points = random.Random(7), 0, 0, 0, 0, Counter[str]()
     env = environment(folder)
     started = time.monotonic()
     subprocess.run([sys.executable, "-c", _SAYING], env=env, check=True, capture_output=True, timeout=120)
     whole = time.monotonic() - started  # how long one takes here, from start to end
+    running = whole / 3  # about how much of that it spends after it has planned
     for number in range(KILLS):
         if number % 4 == 0:  # by now the ledger holds everything, and nothing would run
             shutil.rmtree(folder / "data")
             env = environment(folder)
-        lines = _killed(env, chance.uniform(0, whole))
+        lines = _killed(env, chance.uniform(0, whole) if number % 2 else 0, chance.uniform(0, running))
         known = [line for line in lines if len(line) == 64]
         points["finished" if "end" in lines else "while running" if lines else "before the first run"] += 1
         with Ledger(folder / "data/ledger.sqlite") as ledger:
@@ -99,12 +100,14 @@ def kill(folder: Path) -> dict[str, Any]:
             "ok": not (lost or twice or processes or files)}  # fmt: skip
 
 
-def _killed(env: dict[str, str], after_s: float) -> list[str]:
-    """What a verify had said when it was killed."""
+def _killed(env: dict[str, str], after_s: float, after_plan_s: float) -> list[str]:
+    """What a verify had said when it was killed, so long after its start or, where that is 0, after it has planned."""
     verify = subprocess.Popen([sys.executable, "-c", _SAYING], env=env, stdout=subprocess.PIPE, text=True)
-    time.sleep(after_s)
+    assert verify.stdout is not None
+    first = "" if after_s else verify.stdout.readline()
+    time.sleep(after_s or after_plan_s)
     verify.send_signal(signal.SIGKILL)
-    return verify.communicate(timeout=60)[0].split()
+    return (first + verify.communicate(timeout=60)[0]).split()
 
 
 def on_tmpfs(script: str, folder: Path, size: str = "1m") -> subprocess.CompletedProcess[str]:
