@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CARDS := prefix-cache-ttft beam-search-kv preempt-vs-retract
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench faults clean
 
 .venv/made: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -38,6 +38,9 @@ bench: .venv/made  ## the performance that is asked, as ratios measured in one r
 
 model: .venv/made  ## the learned part of the grader, from grading/training/; the same data gives the same files
 	$(BIN)/python -m inferproof.grading.train
+
+faults: .venv/made  ## 100 killed verifies, a full disk, a read-only home, 10,000 cards: see docs/reliability.md
+	$(BIN)/python tests/faults.py
 
 clean:
 	rm -rf .venv build dist *.egg-info src/*.egg-info

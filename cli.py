@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from inferproof.questions.card import Card, Language
     from inferproof.questions.headings import Heading
     from inferproof.reports.sitting import Desk, Take
+    from inferproof.runners.evidence import Evidence
     from inferproof.runners.ledger import Ledger
     from inferproof.runners.site import Site
 
@@ -1205,10 +1206,16 @@ def evidence_list(as_json: JsonOption = False) -> None:
 def evidence_show(record: str) -> None:
     """Show one record."""
     with _ledger() as ledger:
-        found = list(ledger.evidence(record))
-    if len(found) != 1:
-        _fail(_t(f"{len(found)} records start with '{record}'", f"以 '{record}' 开头的记录有 {len(found)} 条"))
-    _print_json({"id": found[0].id, **found[0].body()})
+        (found,) = _named_evidence(ledger, record)
+    _print_json({"id": found.id, **found.body()})
+
+
+def _named_evidence(ledger: Ledger, prefix: str, *, one: bool = True) -> list[Evidence]:
+    """Evidence whose id starts so; a name that is to mean one record means exactly one."""
+    found = list(ledger.evidence(prefix))
+    if one and len(found) != 1:
+        _fail(_t(f"{len(found)} records start with '{prefix}'", f"以 '{prefix}' 开头的记录有 {len(found)} 条"))
+    return found
 
 
 @evidence_app.command("check", help=_t("Compare every record with its id.", "逐条核对记录与 id。"))
@@ -1456,6 +1463,59 @@ def _calculate(name: str, function: Callable[..., Any], given: dict[str, Any]) -
         _print_json(calc_json(name, given, result))
     else:
         _console().print(calc_view(name, given, result, language))
+
+
+@evidence_app.command(
+    "export",
+    help=_t(
+        "Records as in-toto Statements, one JSON line each, for `evidence import` on another machine.\n\n"
+        "Examples: inferproof evidence export --out mine.jsonl | inferproof evidence export 3f9a 77c0",
+        "把记录导出为 in-toto Statement，每行一个 JSON，供另一台机器 `evidence import`。\n\n"
+        "例：inferproof evidence export --out mine.jsonl | inferproof evidence export 3f9a 77c0",
+    ),
+)
+def evidence_export(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID]...",
+            help=_t("Their first letters are enough; none: all.", "id 前几位即可；缺省为全部。"),
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help=_t("Write to this file.", "写入这个文件。"))] = None,
+) -> None:
+    """Export evidence."""
+    from inferproof.runners.attestation import statement
+    from inferproof.runners.paths import write_atomically
+
+    with _ledger() as ledger:
+        found = {e.id: e for prefix in ids or [""] for e in _named_evidence(ledger, prefix, one=bool(ids))}
+    lines = (json.dumps(statement(e)) for e in found.values())
+    if out is None:
+        for line in lines:
+            typer.echo(line)
+        return
+    write_atomically(out, "".join(f"{line}\n" for line in lines))
+    typer.echo(_t(f"{len(found)} records written to {out}", f"已将 {len(found)} 条记录写入 {out}"))
+
+
+@evidence_app.command(
+    "import",
+    help=_t(
+        "Add the records that `evidence export` wrote to a file (- for stdin): all of them, or none if one is wrong.",
+        "加入 `evidence export` 导出的记录（- 表示标准输入）：全部加入；有一条不对则一条也不加。",
+    ),
+)
+def evidence_import(file: Path) -> None:
+    """Import evidence."""
+    from inferproof.runners.attestation import records
+
+    content = sys.stdin.buffer.read() if str(file) == "-" else _read_bytes(file)
+    bodies = records(content.split(b"\n"), str(file))
+    with _ledger() as ledger:
+        added = ledger.import_evidence(bodies)
+    known = len(bodies) - added
+    typer.echo(_t(f"{added} records added, {known} were there already", f"新增 {added} 条记录，{known} 条原已存在"))
 
 
 _MAX_ANSWER = 1 << 20

@@ -19,6 +19,7 @@ from inferproof.questions.card import Card
 from inferproof.runners.evidence import Evidence
 
 TIMEOUT_S = 60.0
+MAX_REPLY_BYTES = 1 << 20
 _TASK = """\
 You grade one answer to an interview question by a rubric. Award each point 1 where the answer states its substance, \
 0.5 where it states half of it, 0 where it does not state it, denies it, says it of the wrong engine or only lists its \
@@ -132,21 +133,36 @@ def _observed(card: Card, evidence: Mapping[str, Sequence[Evidence]]) -> list[st
 
 
 def _post(url: str, body: Mapping[str, Any], key: str | None, timeout_s: float) -> Any:
+    import asyncio
+
     import httpx
 
     address = url.rstrip("/").removesuffix("/chat/completions") + "/chat/completions"
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {key}"} if key else {})}
+
+    async def fetch() -> bytes:
+        content = bytearray()
+        async with (
+            asyncio.timeout(timeout_s),  # of the whole exchange: an endpoint may send a byte now and then for ever
+            httpx.AsyncClient(timeout=None) as client,  # noqa: S113
+            client.stream("POST", address, json=body, headers=headers) as response,
+        ):
+            response.raise_for_status()
+            async for chunk in response.aiter_raw():  # as sent, so that nothing small unpacks into something huge
+                content += chunk
+                if len(content) > MAX_REPLY_BYTES:
+                    raise _NoOpinion(f"its reply is larger than {MAX_REPLY_BYTES} bytes")
+        return bytes(content)
+
     try:
-        response = httpx.post(address, json=body, headers=headers, timeout=timeout_s)
-        response.raise_for_status()
-        return response.json()
-    except httpx.TimeoutException:
+        return json.loads(asyncio.run(fetch()))
+    except (TimeoutError, httpx.TimeoutException):
         raise _NoOpinion(f"no answer within {timeout_s:g} s") from None
     except httpx.HTTPStatusError as error:
         raise _NoOpinion(f"status {error.response.status_code}") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _NoOpinion(f"cannot be reached ({type(error).__name__})") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _NoOpinion("its reply is not JSON") from None
 
 
@@ -157,7 +173,8 @@ def _read(reply: Any, card: Card) -> tuple[dict[str, float], dict[str, str]]:
         said = json.loads(content)
         awards = {p.id: float(said[p.id]["award"]) for p in card.rubric}
         why = {p.id: str(said[p.id]["why"]) for p in card.rubric}
-    except (KeyError, IndexError, TypeError, ValueError):
+        json.dumps(why, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except (LookupError, TypeError, ValueError, OverflowError, RecursionError):
         raise _NoOpinion("its output does not hold to the schema") from None
     if not set(awards.values()) <= set(AWARDS) or set(said) != set(awards):
         raise _NoOpinion("its output does not hold to the schema")

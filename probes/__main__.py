@@ -1,13 +1,14 @@
 """The worker: runs probes inside an engine's environment, one at a time, as a runner tells it.
 
-    python -m inferproof.probes READ_FD WRITE_FD
+    python -m inferproof.probes READ_FD WRITE_FD SCRATCH
 
 It talks JSON lines over two inherited pipes of its own, since engines print on stdout. In:
 `{"run", "probe", "engine", "level", "params", "config"}`. Out: `{"event": "ready" | "starting" |
 "started" | "running" | "done", ...}`. With `"prepare": true` nothing is observed and nothing is "done": what the run
 would need is started or imported, so that the same command without it answers at once.
 An engine lives as long as consecutive runs ask for the same config.
-When the runner's end of the pipe closes, the worker kills its own process group: no engine outlives its runner.
+When the runner's end of the pipe closes, the worker removes SCRATCH, its folder for temporary files, and kills its
+own process group: no engine outlives its runner.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import importlib
 import json
 import os
 import queue
+import shutil
 import signal
 import sys
 import threading
@@ -27,11 +29,11 @@ from typing import Any
 from inferproof.probes import core
 
 
-def main(read_fd: int, write_fd: int) -> None:
+def main(read_fd: int, write_fd: int, scratch: str) -> None:
     """Serve runs until told to stop."""
     out = os.fdopen(write_fd, "w", encoding="utf-8", buffering=1)
     commands: queue.Queue[dict[str, Any] | None] = queue.Queue()
-    threading.Thread(target=_listen, args=(read_fd, commands), daemon=True).start()
+    threading.Thread(target=_listen, args=(read_fd, commands, scratch), daemon=True).start()
 
     def tell(event: str, **fields: Any) -> None:
         out.write(json.dumps({"event": event, **fields}, allow_nan=False, default=str) + "\n")
@@ -138,7 +140,7 @@ class _Session:
                 traceback.print_exc()
 
 
-def _listen(fd: int, commands: queue.Queue[dict[str, Any] | None]) -> None:
+def _listen(fd: int, commands: queue.Queue[dict[str, Any] | None], scratch: str) -> None:
     with os.fdopen(fd, encoding="utf-8") as lines:
         for line in lines:
             command = json.loads(line)
@@ -146,8 +148,9 @@ def _listen(fd: int, commands: queue.Queue[dict[str, Any] | None]) -> None:
                 commands.put(None)
                 return
             commands.put(command)
+    shutil.rmtree(scratch, ignore_errors=True)  # which the runner would have done
     os.killpg(os.getpgid(0), signal.SIGKILL)  # the runner is gone without a word
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +66,7 @@ def _recalled(file: Path, memory: Memory) -> Card:
     from pydantic import ValidationError
 
     try:
-        key = hashlib.sha256(_reader() + str(file).encode() + b"\0" + file.read_bytes()).hexdigest()
+        key = hashlib.sha256(_reader() + str(file).encode() + b"\0" + _bytes(file)).hexdigest()
     except OSError:
         return read_card(file)
     known = memory.recall(key)
@@ -176,13 +177,20 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def _bytes(file: Path) -> bytes:
+    """The file, of a large one only so much that it shows; a pipe or a device could go on for ever. Raises OSError."""
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise OSError(errno.EINVAL, "is not a regular file")
+    with file.open("rb") as f:
+        return f.read(MAX_BYTES + 1)
+
+
 def _read(file: Path) -> tuple[Any, dict[Location, int]]:
     """The file's data, and the line of every field."""
     import yaml
 
     try:
-        with file.open("rb") as f:
-            raw = f.read(MAX_BYTES + 1)
+        raw = _bytes(file)
         if len(raw) > MAX_BYTES:
             raise DeckError([Problem(str(file), 1, "", f"larger than {MAX_BYTES} bytes")])
         loader = yaml.CSafeLoader(raw.decode("utf-8"))

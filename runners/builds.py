@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -15,6 +16,8 @@ from inferproof.probes.core import LEVELS
 HERE = Path(__file__).parent
 LOCKS = HERE / "locks"
 PLACEHOLDERS = HERE / "placeholders"
+MAX_VALUES = 10_000
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _STRICT = {"extra": "forbid", "strict": True}
 
 
@@ -130,14 +133,29 @@ def _document(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        loader = yaml.CSafeLoader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        if node is not None and _size(node, MAX_VALUES) > MAX_VALUES:
+            raise BuildError(f"{path}: holds more than {MAX_VALUES} values once its aliases are written out")
+        document = loader.construct_document(node) if node is not None else None
     except OSError as error:
         raise BuildError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise BuildError(f"{path}: not valid YAML: {error}") from error
     if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
         raise BuildError(f"{path}: expected a mapping of build names")
     return document
+
+
+def _size(node: Any, most: int) -> int:
+    """How many values the node has with every alias written out, counted no further than past `most`."""
+    count, todo = 0, [node]
+    while todo and count <= most:
+        value = todo.pop().value
+        count += 1
+        for item in value if isinstance(value, list) else ():
+            todo += item if isinstance(item, tuple) else (item,)
+    return count
 
 
 def _inconsistency(build: Build, builds: Mapping[str, Build]) -> str | None:
@@ -146,6 +164,9 @@ def _inconsistency(build: Build, builds: Mapping[str, Build]) -> str | None:
 
     if build.checkout is not None:
         return "checkout: a clone is added by `inferproof builds add`"
+    for where, names in (("name", (build.name,)), ("lock", (build.lock,)), ("placeholders", build.placeholders)):
+        if wrong := [name for name in names if name is not None and not _NAME.fullmatch(name)]:
+            return f"{where}: '{wrong[0]}' is not a plain name of letters, digits, '.', '_' and '-'"
     if not build.levels:
         return "levels: expected at least one level"
     if unknown := [level for level in build.levels if level not in LEVELS]:

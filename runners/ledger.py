@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -81,6 +81,21 @@ class Ledger:
         """Append one evidence record, its body as `Evidence.body()` gives it."""
         self.append("evidence", str(body["key"]), body)
         return evidence_from(json.loads(canonical(body)))
+
+    def import_evidence(self, bodies: Iterable[Mapping[str, Any]]) -> int:
+        """Append all of these records or, on an error, none; how many were not there yet."""
+        before = self._db.total_changes
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for body in bodies:
+                self.append("evidence", str(body["key"]), body)
+            self._db.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            raise self._failed("written", error, "nothing was imported") from None
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        return self._db.total_changes - before
 
     def newest(self, key: str) -> Evidence | None:
         """The newest settled evidence with that key: what is up to date for a task."""

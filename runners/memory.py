@@ -10,7 +10,7 @@ from typing import Any
 
 from inferproof.runners.paths import PathError, cache_dir, write_atomically
 
-MOST = 2000
+MOST = 20_000
 """Entries of one kind; beyond that they are all forgotten and come back as they are needed."""
 
 
@@ -20,6 +20,7 @@ class Memory:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._folder: Path | None = None
+        self._entries: int | None = None
 
     def recall(self, key: str) -> Any:
         """What was kept under the key; None where nothing was, or nothing readable."""
@@ -33,10 +34,14 @@ class Memory:
         with contextlib.suppress(OSError, PathError):
             folder = self._where()
             folder.mkdir(parents=True, exist_ok=True)
-            if len(kept := list(folder.iterdir())) >= MOST:
-                for file in kept:
+            if self._entries is None:  # counted once: listing the folder for every entry would be quadratic
+                self._entries = sum(1 for _ in folder.iterdir())
+            if self._entries >= MOST:
+                for file in folder.iterdir():
                     file.unlink(missing_ok=True)
-            write_atomically(folder / key, json.dumps(value, ensure_ascii=False))
+                self._entries = 0
+            self._entries += 1
+            write_atomically(folder / key, json.dumps(value, ensure_ascii=False), durably=False)
 
     def _where(self) -> Path:
         if self._folder is None:

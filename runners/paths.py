@@ -43,19 +43,27 @@ def logs_dir() -> Path:
     return _below(cache_dir(), "logs")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write the file whole or not at all; a reader never sees half of it. Raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+def write_atomically(path: Path, text: str, *, durably: bool = True) -> None:
+    """Write the file whole or not at all; a reader never sees half of it. Raises OSError.
+
+    durably  wait until it is on the disk, so that a power cut loses nothing either; a mere memory need not.
+    """
+    temporary = None
     try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if durably:
+                os.fsync(file.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk names no file, and the temporary one says nothing to anybody
         raise
 
 

@@ -8,18 +8,20 @@ import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from inferproof.probes.core import canonical
 from inferproof.runners.evidence import Task
+from inferproof.runners.scratch import Scratch
 
 ENGINE_START_TIMEOUT_S = 300.0
 CLOSE_TIMEOUT_S = 5.0
 MAX_LOG_BYTES = 256 << 20
+MAX_MESSAGE_BYTES = 64 << 20
 _TICK_S = 0.25
 _MEMORY_EVERY_S = 2.0
 
@@ -70,9 +72,15 @@ class Worker:
         to_worker_r, to_worker_w = os.pipe()
         from_worker_r, from_worker_w = os.pipe()
         self._log: IO[bytes] = launch.log.open("ab")
-        # a short path, since engines make sockets in it; killed ones leave them behind
-        self._scratch = tempfile.TemporaryDirectory(prefix="ip-", ignore_cleanup_errors=True)
-        argv = [*launch.python, "-m", "inferproof.probes", str(to_worker_r), str(from_worker_w)]
+        self._scratch = Scratch()
+        argv = [
+            *launch.python,
+            "-m",
+            "inferproof.probes",
+            str(to_worker_r),
+            str(from_worker_w),
+            self._scratch.name,
+        ]
         try:
             self.process = subprocess.Popen(
                 argv,
@@ -114,9 +122,9 @@ class Worker:
         self._send(_command(name, task))
         deadline, phase = started + ENGINE_START_TIMEOUT_S, "starting the engine"
         while True:
-            event = self._event()
+            event = self._event(deadline)
             now = time.monotonic()
-            if event is None:
+            if event is None or (now > deadline and event["event"] != "done"):
                 trouble = self._trouble(now, deadline, phase, log_start)
                 if trouble is None:
                     continue
@@ -162,15 +170,17 @@ class Worker:
             os.close(self._in)
             self._in = -1
         self._log.close()
-        self._scratch.cleanup()
+        self._scratch.remove()
 
     def _send(self, message: Mapping[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError, ValueError):  # a dead worker is found by reading
             self._out.write(json.dumps(message) + "\n")
 
-    def _event(self) -> dict[str, Any] | None:
-        """The next event, or None after a tick without one."""
+    def _event(self, deadline: float) -> dict[str, Any] | None:
+        """The next event, or None after a tick without one. What is no message of ours is told as babble."""
         while b"\n" not in self._buffer:
+            if len(self._buffer) > MAX_MESSAGE_BYTES or time.monotonic() > deadline + _TICK_S:
+                return {"event": "babble", "line": self._buffer[:300].decode("utf-8", "replace")}
             if self._in < 0 or not self._selector.select(timeout=_TICK_S):
                 return None
             chunk = os.read(self._in, 1 << 16)
@@ -181,8 +191,10 @@ class Worker:
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
             event: dict[str, Any] = json.loads(line)
-            event["event"]
-        except (ValueError, LookupError, TypeError, RecursionError):
+            canonical(event)  # no NaN
+            if event["event"] == "done":
+                Outcome(**{k: v for k, v in event.items() if k not in ("event", "run")})
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return {"event": "babble", "line": line[:300].decode("utf-8", "replace")}
         return event
 

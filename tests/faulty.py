@@ -36,6 +36,20 @@ def misbehave(run: Run, *, how: str) -> Observations:
             return {"answer": 0}
         case "babble":
             os.write(int(sys.argv[2]), b"\x00 no message of ours\n")
+        case "endless-line":
+            while True:
+                os.write(int(sys.argv[2]), b"x" * 4096)
+        case "endless-events":
+            while True:
+                os.write(int(sys.argv[2]), b'{"event": "x"}\n')
+        case "strange-done":
+            os.write(int(sys.argv[2]), b'{"event": "done", "run": "r1", "ended": "ok", "bonus": 1}\n')
+            time.sleep(600)
+        case "nan-done":
+            os.write(
+                int(sys.argv[2]), b'{"event": "done", "run": "r1", "ended": "ok", "observations": {"answer": NaN}}\n'
+            )
+            time.sleep(600)
         case "fork-and-share":
             hoard = [bytearray(os.urandom(1 << 20) * 16) for _ in range(6)]
             children = [os.fork() for _ in range(3)]
