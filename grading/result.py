@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -40,6 +41,8 @@ class Finding:
     """The command that measures it again."""
     instead: str
     """What is true instead, in the answer's language; empty where the statement is supported."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Probe parameters that the answer names itself, where they are not the claim's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -186,8 +186,8 @@ def grade_view(card: Card, grade: Grade, language: Language) -> Group:
     for point in grade.points:
         parts += _point(point, criteria.get(point.point, ""), language)
     parts += _layers(grade, language)
-    for verdict in ("contradicted", "supported"):
-        found = [f for f in grade.findings if f.verdict == verdict]
+    for verdict in ("contradicted", "supported", "not checked"):
+        found = [f for f in grade.findings if f.verdict == verdict and (verdict != "not checked" or f.given)]
         if found:
             parts.append(
                 _text(f"\n{say(language, f'{verdict}_title')}", "bold red" if verdict == "contradicted" else "bold")
@@ -232,6 +232,8 @@ def _layers(grade: Grade, language: Language) -> list[RenderableType]:
 
 def _finding(finding: Finding, language: Language) -> list[RenderableType]:
     lines: list[RenderableType] = [_indented(say(language, "quote", text=" ".join(finding.span.split())), 2)]
+    if finding.given:
+        lines.append(_indented(say(language, "own_parameters", given=values.observed(finding.given)), 4))
     if finding.observed is not None:
         seen = values.value(finding.observed)
         said = {"stated": values.value(finding.stated)} if finding.stated is not None else {}
@@ -241,10 +243,11 @@ def _finding(finding: Finding, language: Language) -> list[RenderableType]:
         lines.append(
             _indented(f"{say(language, 'stated_measured' if said else 'measured', observed=seen, **said)} ({where})", 4)
         )
-    if finding.verdict == "contradicted":
-        if finding.instead:
-            lines.append(_indented(say(language, "instead", text=finding.instead), 4))
-        lines += [_indented(say(language, "measure_again"), 4), _text(_command(finding.rerun), "cyan")]
+    if finding.verdict == "contradicted" and finding.instead:
+        lines.append(_indented(say(language, "instead", text=finding.instead), 4))
+    if finding.verdict != "supported":
+        again = "measure" if finding.verdict == "not checked" else "measure_again"
+        lines += [_indented(say(language, again), 4), _text(_command(finding.rerun), "cyan")]
     return lines
 
 
