@@ -28,6 +28,8 @@ _HEADS = {
     "budget": "budget|预算",
 }
 """Word of a parameter's name -> how an answer names the parameter beside its number."""
+_EFFECT = "hit|reus|match|命中|复用|匹配"
+"""Between a parameter's name and a number: the number is what comes of it (a 1040-token prompt hits 1024)."""
 
 
 def given_in(reading: Reading, stated: Stated) -> Iterator[tuple[str, float]]:
@@ -87,7 +89,7 @@ def _is_beside(reading: Reading, quantity: Quantity, name: str) -> bool:
     words, plain = "|".join(heads), reading.text.plain
     before = plain[max(reading.statement.start, quantity.start - 24) : quantity.start]
     after = plain[quantity.end : quantity.end + 16]
-    named_before = re.search(rf"(?:{words})[^\d,，。;]{{0,10}}$", before)
+    named_before = re.search(rf"(?:{words})(?:(?!{_EFFECT})[^\d,，。;]){{0,10}}$", before)
     return bool(named_before or re.match(rf"[^\d,，。;]{{0,14}}(?:{words})", after))
 
 

@@ -160,7 +160,8 @@ def _refusal(response: httpx.Response, key: str | None) -> str:
     """The status with the server's own reason, if it gives one: printable, short, and without the key."""
     said = ""
     with contextlib.suppress(ValueError, TypeError, KeyError):
-        said = str(response.json()["error"]["message"])
+        error = response.json()["error"]
+        said = error if isinstance(error, str) else str(error["message"])
     said = said.replace(key, "(key)") if key else said
     reason = " ".join("".join(c if c.isprintable() else " " for c in said).split())[:_LONGEST_REASON]
     return f"status {response.status_code}" + (f": {reason}" if reason else "")

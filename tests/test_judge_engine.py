@@ -1,7 +1,8 @@
 """The judge against a real engine: vLLM's own HTTP server, its grammar, a tiny model that is not wise.
 
 The model's weights are random, so that what it awards means nothing. Its vocabulary holds only the pieces of a judge's
-reply: within the schema it can choose the awards and nothing else, and it comes to an end.
+reply: within the schema it can choose the awards and nothing else, and it comes to an end. The grammar is xgrammar,
+vLLM's default; before it chooses, vLLM imports its module for lm-format-enforcer, which the slim build does without.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from inferproof.cli import app
 from inferproof.probes import model, vllm_engine
 from inferproof.questions.deck import load_deck
 from inferproof.runners.builds import find_build
@@ -67,10 +70,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("judge")
     subprocess.run([*TOOL, "builds", "setup", BUILD], check=True, capture_output=True)
     command, port = worker_command(find_build(BUILD)), free_port()
+    (folder / "lmformatenforcer.py").write_text("TokenEnforcer = object  # named in a class body, and never used\n")
+    path = os.pathsep.join((command.environment["PYTHONPATH"], str(folder)))
     variables = {k: v for k, v in vllm_engine.ENVIRONMENT.items() if k != "VLLM_ENABLE_V1_MULTIPROCESSING"}
     options = {
         "--model": str(judge_model(folder)), "--served-model-name": NAME, "--load-format": "dummy",
-        "--max-model-len": "8192", "--distributed-executor-backend": "uni", "--api-key": KEY,
+        "--max-model-len": "8192", "--max-num-batched-tokens": "8192", "--api-key": KEY,
         "--host": "127.0.0.1", "--port": str(port),
     }  # fmt: skip
     with (folder / "server.log").open("wb") as log:
@@ -79,7 +84,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 *command.python, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager",
                 *(word for option in options.items() for word in option),
             ],
-            env={**command.environment, **variables, "TMPDIR": str(folder)},
+            env={**command.environment, **variables, "TMPDIR": str(folder), "PYTHONPATH": path},
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=folder,
         )  # fmt: skip
     try:
@@ -113,12 +118,9 @@ def stop_group(server: subprocess.Popen[bytes]) -> None:
 def graded(folder: Path, *options: str, key: str = KEY) -> tuple[dict[str, Any], str]:
     """(the JSON, the screen) of `grade` with these options; the key is seen nowhere and kept nowhere."""
     (folder / "answer.txt").write_text(ANSWER, encoding="utf-8")
-    command = [*TOOL, "grade", CARD.id, str(folder / "answer.txt"), *options]
-    environment = {**os.environ, "INFERPROOF_JUDGE_KEY": key, "INFERPROOF_LANG": "en", "COLUMNS": "80"}
-    shown = [
-        subprocess.run([*command, *form], env=environment, capture_output=True, text=True, check=True).stdout
-        for form in (["--json"], [])
-    ]
+    command = ["grade", CARD.id, str(folder / "answer.txt"), *options]
+    environment = {"INFERPROOF_JUDGE_KEY": key, "COLUMNS": "80"}
+    shown = [CliRunner().invoke(app, [*command, *form], env=environment).output for form in (["--json"], [])]
     data = Path(os.environ["INFERPROOF_DATA"])
     kept = b"".join(f.read_bytes() for f in data.rglob("*") if f.is_file())
     assert key.encode() not in kept and key not in "".join(shown)
@@ -141,7 +143,10 @@ def test_a_real_engine_holds_to_the_schema_and_the_offline_grade_stays(url: str,
 
 @pytest.mark.parametrize(
     ("name", "key", "reason"),
-    [("another-model", KEY, "status 404: The model `another-model` does not exist."), (NAME, "sk-no", "status 401")],
+    [
+        ("another-model", KEY, "status 404: The model `another-model` does not exist."),
+        (NAME, "sk-no", "status 401: Unauthorized"),
+    ],
 )
 def test_what_the_engine_refuses_is_told_and_the_offline_grade_stands(
     url: str, tmp_path: Path, name: str, key: str, reason: str
