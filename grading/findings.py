@@ -165,6 +165,8 @@ def _checked(
     if stated.value and not numbers:
         return None
     number, verdict, by = _compared(stated, reading, numbers, decided)
+    if verdict == "contradicted" and number is not None and number.value in given.values():
+        verdict, by = "not checked", None  # "3 preemptions of three users' requests": which number is which?
     observed: Any = None
     if by is not None:
         observed = by.evidence.observations.get(stated.value) if stated.value else dict(by.verdict.observed)

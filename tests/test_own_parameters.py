@@ -109,6 +109,12 @@ def test_evidence_under_any_other_parameters_decides_nothing(
     assert finding(with_ledger(ANSWER.format(1024), ledger)).verdict == "not checked"
 
 
+def test_a_number_that_is_also_read_as_a_parameter_is_not_contradicted(ledger: Ledger, add: Any) -> None:
+    add(1024, prompt_tokens=1040)
+    answer = "vLLM hits 1040 tokens of a 1040-token prompt, whole blocks only."
+    assert finding(with_ledger(answer, ledger)).verdict != "contradicted"
+
+
 def test_evidence_below_the_claims_own_level_decides_nothing(ledger: Ledger, add: Any) -> None:
     add(1024, prompt_tokens=1040)
     claim = replace(CARD.claims[CLAIM], level="engine")
