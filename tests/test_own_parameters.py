@@ -122,6 +122,23 @@ def test_evidence_below_the_claims_own_level_decides_nothing(ledger: Ledger, add
     assert list(measured(card, first(ANSWER.format(1024)), ledger).values()) == [[]]
 
 
+@pytest.mark.parametrize(
+    ("answer", "own"),
+    [
+        ("A 1040-token prompt at block 16 hits 1024 in vLLM.", {"prompt_tokens": 1040}),
+        ("With 16-token blocks your 2,080 tokens hit 2,064 in vLLM.", {}),
+        ("In vLLM a prompt of 1040 tokens hits 1024.", {"prompt_tokens": 1040}),
+        ("vLLM, block size 32: 2048 tokens of a 2080-token prompt hit.", {"block_size": 32}),
+        ("vLLM 里，1040 个 token 的提示词命中 1024 个。", {"prompt_tokens": 1040}),
+        ("vLLM 里块大小为 32 时，命中 2048 个 token。", {"block_size": 32}),
+        ("换成 2096 个 token 的提示词，vLLM 会命中 2064。", {"prompt_tokens": 2096}),
+    ],
+)
+def test_each_number_goes_to_the_parameter_it_stands_beside(answer: str, own: Mapping[str, int]) -> None:
+    (found,) = first(answer).findings
+    assert found.given == own
+
+
 def test_the_claims_own_parameters_make_no_case() -> None:
     assert cases(first("With a 2080-token prompt at block size 16 vLLM hits 2064 tokens.")) == {}
 
