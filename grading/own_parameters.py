@@ -29,8 +29,8 @@ LARGEST = 8
 TIMEOUT_S = 120.0
 _WHY = {
     "size": (
-        "{name} = {value} is not between 1 and {largest}, which a grade runs",
-        "{name} = {value} 不在评分时可运行的 1 到 {largest} 之间",
+        "{name} is not between 1 and {largest}, which a grade runs",
+        "{name} 不在评分时可运行的 1 到 {largest} 之间",
     ),
     "level": ("its probe runs at level {levels} only, which takes longer", "它的探针只在 {levels} 级别运行，耗时较长"),
 }
@@ -136,7 +136,7 @@ def _too_large(claim: Claim, given: Mapping[str, Any], language: Language) -> st
         usual = claim.params.get(name)
         largest = LARGEST * usual if isinstance(usual, int | float) else value
         if not 1 <= value <= largest:
-            return _WHY["size"][language == "zh"].format(name=name, value=value, largest=largest)
+            return _WHY["size"][language == "zh"].format(name=name, largest=largest)
     return ""
 
 
