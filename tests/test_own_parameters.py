@@ -126,7 +126,7 @@ def test_evidence_below_the_claims_own_level_decides_nothing(ledger: Ledger, add
     ("answer", "own"),
     [
         ("A 1040-token prompt at block 16 hits 1024 in vLLM.", {"prompt_tokens": 1040}),
-        ("With 16-token blocks your 2,080 tokens hit 2,064 in vLLM.", {}),
+        ("With 16-token blocks vLLM hits 2,064 of your 2,080 tokens.", {}),
         ("In vLLM a prompt of 1040 tokens hits 1024.", {"prompt_tokens": 1040}),
         ("vLLM, block size 32: 2048 tokens of a 2080-token prompt hit.", {"block_size": 32}),
         ("vLLM 里，1040 个 token 的提示词命中 1024 个。", {"prompt_tokens": 1040}),
