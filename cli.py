@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -101,6 +102,16 @@ HtmlOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help=_t("Write one self-contained HTML page.", "写成一个自包含的 HTML 页面。")),
 ]
+RunOption = Annotated[
+    bool,
+    typer.Option(
+        "--run",
+        help=_t(
+            "Measure numbers stated under parameters of the answer's own (a 1040-token prompt).",
+            "回答自带参数（如 1040 token 的提示词）时，按这些参数实测其中的数字。",
+        ),
+    ),
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help=_t("A line per build.", "每个构建一行。"))]
 
 
@@ -153,6 +164,17 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
     junit: Annotated[Path | None, typer.Option(help=_t("Also write JUnit XML.", "另写 JUnit XML。"))] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="NAME=VALUE",
+            help=_t(
+                "Another probe parameter (repeatable): shows what is observed, without a verdict.",
+                "换一个探针参数（可多次）：只显示观测值，不作判定。",
+            ),
+        ),
+    ] = None,
     verbose: VerboseOption = False,
     cards: CardsOption = None,
     lang: LangOption = None,
@@ -167,6 +189,10 @@ def verify(
     deck = _deck(cards)
     chosen = steps.select(deck, names or [], collection)
     _check_claims({card.id: card for card, _ in chosen})
+    if given:
+        if junit or explain:
+            _fail(_t("--with goes with neither --junit nor --explain", "--with 不能与 --junit、--explain 同用"))
+        _observe(chosen, given, build or [], level, rerun=rerun, as_json=as_json, language=language)
     site = this_site()
     with _ledger() as ledger:
         plan = steps.plan(chosen, site, builds=build or [], level=level, language=language)
@@ -294,6 +320,43 @@ def _site() -> Site:
     return this_site()
 
 
+def _observe(
+    claims: Sequence[tuple[Card, str]],
+    words: Sequence[str],
+    builds: Sequence[str],
+    level: str | None,
+    *,
+    rerun: bool,
+    as_json: bool,
+    language: Language,
+) -> NoReturn:
+    """Show what the claims' probes observe under other parameters; the claims speak of their own, so none is judged."""
+    from dataclasses import asdict
+
+    from inferproof.grading.own_parameters import observe, parameters
+    from inferproof.reports.live import Live
+    from inferproof.runners.site import this_site
+
+    given = parameters(words, claims)
+    with _ledger() as ledger, Live(quiet=as_json and not sys.stderr.isatty()) as bar:
+        try:
+            seen = list(
+                observe(
+                    claims, given, this_site(), ledger,
+                    builds=builds, level=level, language=language, rerun=rerun, listen=bar.event,
+                )
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        _print_json({"observed": [asdict(one) for one in seen]})
+    else:
+        from inferproof.reports.observed_view import observed_view
+
+        _console().print(observed_view(seen, given, language))
+    raise typer.Exit(HOLDS if all(one.ended == "ok" for one in seen) else COULD_NOT_RUN)
+
+
 def _exit_code(verdicts: Sequence[Verdict]) -> int:
     """A judgement claim asks for no run, so that it did not run is no failure."""
     words = {v.verdict for v in verdicts if v.kind != "judgement"}
@@ -335,6 +398,7 @@ def drill(
     editor: Annotated[
         bool, typer.Option("--editor", "-e", help=_t("Write the answer in $EDITOR.", "用 $EDITOR 作答。"))
     ] = False,
+    run: RunOption = False,
     mode: Annotated[
         Literal["drill", "mock", "predict", "diagnose"],
         typer.Option(
@@ -409,7 +473,7 @@ def drill(
 
     deck = _deck(cards)
     with _ledger() as ledger:
-        grade = _grade(deck[chosen], text, language, ledger)
+        grade = _grade(deck[chosen], text, language, ledger, run=run)
         keep(ledger, chosen, text, grade)
     if typed:
         draft.unlink(missing_ok=True)
@@ -739,6 +803,7 @@ def grade(
         str | None,
         typer.Option(envvar="INFERPROOF_JUDGE_MODEL", help=_t("The judge's model.", "评审模型的名字。")),
     ] = None,
+    run: RunOption = False,
     as_json: JsonOption = False,
     lang: LangOption = None,
     cards: CardsOption = None,
@@ -751,20 +816,23 @@ def grade(
         return
     from inferproof.grading.answers import language_of
 
+    if judge and judge_model is None:
+        _fail(_t("--judge needs --judge-model NAME", "--judge 需要 --judge-model NAME"))
+    ask = partial(_judged, judge, judge_model) if judge and judge_model else None
     deck = _deck(cards)
     with _ledger() as ledger:
         if jsonl is not None:
             if card or file:
                 _fail(_t("--jsonl takes the place of CARD and FILE", "--jsonl 不能与 CARD、FILE 同用"))
-            _grade_lines(jsonl, deck, ledger)
+            _grade_lines(jsonl, deck, ledger, ask, run=run)
             return
         if card is None or file is None:
             _fail(_t("expected CARD and FILE, or --jsonl FILE", "需要 CARD 和 FILE，或 --jsonl FILE"))
         text = _read_text(file)
         language = _language(lang) if lang else language_of(text)
         one = deck[_known(card, deck)]
-        result = _grade(one, text, language, ledger)
-    judged = _judged(judge, judge_model, one, text) if judge else None
+        result = _grade(one, text, language, ledger, run=run)
+    judged = ask(one, text) if ask else None
     if as_json:
         from inferproof.reports.as_json import grade_json
         from inferproof.reports.judge_view import judge_json
@@ -779,12 +847,10 @@ def grade(
         typer.echo(judge_view(one, judged, result, language))
 
 
-def _judged(url: str, model: str | None, card: Card, answer: str) -> Judgement:
+def _judged(url: str, model: str, card: Card, answer: str) -> Judgement:
     """The judge's opinion of an answer that was just graded, on the same evidence."""
     from inferproof.grading.judge import ask
 
-    if model is None:
-        _fail(_t("--judge needs --judge-model NAME", "--judge 需要 --judge-model NAME"))
     return ask(url, model, os.environ.get("INFERPROOF_JUDGE_KEY"), card, answer, _evidence_of[card.id])
 
 
@@ -810,10 +876,13 @@ def _bench(part: str, as_json: bool, language: Language) -> None:
     _console().print(bench_view(result, language))
 
 
-def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
+def _grade_lines(
+    file: Path, deck: Mapping[str, Card], ledger: Ledger, ask: Callable[[Card, str], Judgement] | None, *, run: bool
+) -> None:
     """Grade a file of JSON lines. A bad line stops nothing: it is reported, and the exit status says so."""
     from inferproof.grading.answers import answer_of
     from inferproof.reports.as_json import grade_line
+    from inferproof.reports.judge_view import judge_json
 
     bad = 0
     lines = sys.stdin.buffer.read().split(b"\n") if str(file) == "-" else _read_bytes(file).split(b"\n")
@@ -826,8 +895,10 @@ def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
             bad += 1
             typer.echo(f"error: {file}:{number}: {error}", err=True)
             continue
-        result = _grade(deck[answer.card], answer.text, answer.language, ledger)
-        typer.echo(json.dumps(grade_line(answer.id, result), ensure_ascii=False))
+        card = deck[answer.card]
+        result = _grade(card, answer.text, answer.language, ledger, run=run)
+        judged = {"judge": judge_json(card, ask(card, answer.text), result)} if ask else {}
+        typer.echo(json.dumps(grade_line(answer.id, result) | judged, ensure_ascii=False))
     if bad:
         raise typer.Exit(USAGE)
 
@@ -835,14 +906,29 @@ def _grade_lines(file: Path, deck: Mapping[str, Card], ledger: Ledger) -> None:
 _evidence_of: dict[str, Any] = {}
 
 
-def _grade(card: Card, answer: str, language: Language, ledger: Ledger) -> Any:
-    """Grade against the newest evidence of each claim; the evidence is looked up once a card and process."""
+def _grade(card: Card, answer: str, language: Language, ledger: Ledger, *, run: bool = False) -> Any:
+    """Grade against the newest evidence of each claim; the evidence is looked up once a card and process.
+
+    run  measure what the answer states under parameters of its own, where there is no evidence of it yet.
+    """
     from inferproof.grading.grade import grade as grade_answer
     from inferproof.grading.verify import evidence_by_claim
 
     if card.id not in _evidence_of:
         _evidence_of[card.id] = evidence_by_claim(card, ledger)
-    return grade_answer(card, answer, language, _evidence_of[card.id])
+    result = grade_answer(card, answer, language, _evidence_of[card.id])
+    if not any(finding.given for finding in result.findings):
+        return result
+    from inferproof.grading.own_parameters import measure, measured
+
+    if run:
+        from inferproof.reports.live import Live
+        from inferproof.runners.site import this_site
+
+        with Live() as bar:
+            for why in measure(card, result, this_site(), ledger, language, bar.event):
+                typer.echo(_t(f"not run: {why}", f"未运行：{why}"), err=True)
+    return grade_answer(card, answer, language, {**_evidence_of[card.id], **measured(card, result, ledger)})
 
 
 @report_app.command(

@@ -28,6 +28,10 @@ _HEADS = {
     "budget": "budget|预算",
 }
 """Word of a parameter's name -> how an answer names the parameter beside its number."""
+_BETWEEN = rf"(?:(?!hit|reus|match|命中|复用|匹配|{'|'.join(_HEADS.values())})[^\d,，。;])"
+"""A character between a parameter's name and its number: no effect (a prompt hits 1024), no other parameter's name."""
+_TAKEN = re.compile(r"\d[- ]?(?:tokens?)?[- ]?$")
+"""What stands before a name that belongs to an earlier number (the blocks of `16-token blocks`)."""
 
 
 def given_in(reading: Reading, stated: Stated) -> Iterator[tuple[str, float]]:
@@ -87,8 +91,10 @@ def _is_beside(reading: Reading, quantity: Quantity, name: str) -> bool:
     words, plain = "|".join(heads), reading.text.plain
     before = plain[max(reading.statement.start, quantity.start - 24) : quantity.start]
     after = plain[quantity.end : quantity.end + 16]
-    named_before = re.search(rf"(?:{words})[^\d,，。;]{{0,10}}$", before)
-    return bool(named_before or re.match(rf"[^\d,，。;]{{0,14}}(?:{words})", after))
+    for name_before in re.finditer(rf"(?:{words})(?={_BETWEEN}{{0,10}}$)", before):
+        if not _TAKEN.search(before[: name_before.start()]):
+            return True
+    return bool(re.match(rf"{_BETWEEN}{{0,14}}(?:{words})", after))
 
 
 def _fits(quantity: Quantity, unit: str | None) -> bool:

@@ -14,8 +14,8 @@ from inferproof.grading.recompute import is_computed, recomputed
 from inferproof.grading.result import Finding
 from inferproof.grading.statements import BOTH
 from inferproof.grading.verdict import Verdict, judge
-from inferproof.probes.core import LEVELS
-from inferproof.questions.card import Card, Language, Misconception, Stated
+from inferproof.probes.core import LEVELS, canonical
+from inferproof.questions.card import Card, Claim, Language, Misconception, Stated
 from inferproof.runners.evidence import Evidence
 
 _Word = Literal["supported", "contradicted", "not checked"]
@@ -37,9 +37,15 @@ class _Decided:
     verdict: Verdict
 
 
-def rerun(card: Card, claim: str) -> str:
-    """The command that measures a claim again, under the card's own parameters."""
-    return f"inferproof verify {card.id}/{claim} --rerun"
+def rerun(card: Card, claim: str, given: Mapping[str, Any] | None = None) -> str:
+    """The command that measures a claim again, under the card's own parameters or those given."""
+    named = "".join(f" --with {name}={value}" for name, value in (given or {}).items())
+    return f"inferproof verify {card.id}/{claim}{named} --rerun"
+
+
+def case(claim: str, given: Mapping[str, Any]) -> str:
+    """The key of evidence about a claim under parameters of the answer's own; with none, the claim itself."""
+    return f"{claim} {canonical(given)}" if given else claim
 
 
 def check_misconceptions(
@@ -151,11 +157,13 @@ def _refuted(
     )
 
 
-def _decided(card: Card, claim: str, evidence: Mapping[str, Sequence[Evidence]]) -> list[_Decided]:
-    """The evidence that decides the claim: that of the highest level first, then the newest."""
+def _decided(
+    card: Card, claim: str, evidence: Mapping[str, Sequence[Evidence]], given: Mapping[str, Any] | None = None
+) -> list[_Decided]:
+    """The evidence that decides the claim, or shows its value under other parameters: highest level first, newest."""
     if claim not in card.claims:
         return []
-    judged = [_Decided(e, judge(card, claim, e)) for e in evidence.get(claim, ())]
+    judged = [_Decided(e, judge(card, claim, e)) for e in evidence.get(case(claim, given or {}), ())]
     return sorted(
         (d for d in judged if d.verdict.verdict in ("holds", "contradicted")),
         key=lambda d: (LEVELS.index(d.evidence.task["level"]), d.evidence.started_at, d.evidence.id),
@@ -179,10 +187,10 @@ def check_claims(
         for reading in read:
             given.update(given_in(reading, claim.stated))
             if _stating(reading, claim.stated):
-                other = {name: value for name, value in given.items() if value != claim.params.get(name)}
-                finding = _checked(
-                    card, claim_id, claim.stated, reading, other, language, _decided(card, claim_id, evidence)
-                )
+                other = {n: _plain(v) for n, v in sorted(given.items()) if v != claim.params.get(n)}
+                # the predicate speaks of the claim's own parameters: under others only a number can be compared
+                decided = _decided(card, claim_id, evidence, other) if claim.stated.value or not other else []
+                finding = _checked(card, claim_id, claim.stated, reading, other, language, decided)
                 if finding is not None:
                     found.setdefault((claim_id, finding.span), finding)
     return list(found.values())
@@ -201,7 +209,7 @@ def _checked(
     claim_id: str,
     stated: Stated,
     reading: Reading,
-    given: Mapping[str, float],
+    given: Mapping[str, Any],
     language: Language,
     decided: Sequence[_Decided],
 ) -> Finding | None:
@@ -209,7 +217,9 @@ def _checked(
     numbers = candidates(reading, card.claims[claim_id], stated) if stated.value else []
     if stated.value and not numbers:
         return None
-    number, verdict, by = _compared(stated, reading, numbers, [] if given else decided)
+    number, verdict, by = _compared(stated, reading, numbers, decided)
+    if verdict == "contradicted" and number is not None and number.value in given.values():
+        verdict, by = "not checked", None  # "3 preemptions of three users' requests": which number is which?
     observed: Any = None
     if by is not None:
         observed = by.evidence.observations.get(stated.value) if stated.value else dict(by.verdict.observed)
@@ -218,13 +228,23 @@ def _checked(
         verdict=verdict,
         claim=claim_id,
         misconception=None,
-        stated=_as_stated(number),
+        stated=_plain(number.value) if number else None,
         observed=observed,
         build=by.verdict.build if by else None,
         evidence=by.evidence.id if by else None,
-        rerun=rerun(card, claim_id),
-        instead="" if verdict == "supported" else card.claims[claim_id].says.of(language),
+        rerun=rerun(card, claim_id, given),
+        instead="" if verdict == "supported" else _instead(card.claims[claim_id], given, observed, language),
+        given=given,
     )
+
+
+def _instead(claim: Claim, given: Mapping[str, Any], observed: Any, language: Language) -> str:
+    """What is true instead: the claim, or under other parameters what was observed there, if anything."""
+    if not given or observed is None or claim.stated is None:
+        return claim.says.of(language)
+    under = ", ".join(f"{name} = {value}" for name, value in given.items())
+    seen = f"{claim.stated.value} = {observed}"
+    return f"{under} 时，实测 {seen}。" if language == "zh" else f"With {under}, {seen} was measured."
 
 
 def _compared(
@@ -248,7 +268,6 @@ def _compared(
     return number, "not checked", None
 
 
-def _as_stated(number: Quantity | None) -> float | int | None:
-    if number is None:
-        return None
-    return int(number.value) if number.value.is_integer() else number.value
+def _plain(number: float) -> float | int:
+    """A whole number without its fraction."""
+    return int(number) if number.is_integer() else number

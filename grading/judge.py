@@ -6,11 +6,12 @@ Whatever it says that is not the JSON asked for is no opinion, and the reason is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferproof.grading.metrics import AWARDS
 from inferproof.grading.result import Grade
@@ -18,8 +19,13 @@ from inferproof.grading.text import LONGEST
 from inferproof.questions.card import Card
 from inferproof.runners.evidence import Evidence
 
+if TYPE_CHECKING:
+    import httpx
+
 TIMEOUT_S = 60.0
 MAX_REPLY_BYTES = 1 << 20
+_LONGEST_REASON = 200
+"""Characters of a server's own words for why it refuses."""
 _TASK = """\
 You grade one answer to an interview question by a rubric. Award each point 1 where the answer states its substance, \
 0.5 where it states half of it, 0 where it does not state it, denies it, says it of the wrong engine or only lists its \
@@ -147,23 +153,33 @@ def _post(url: str, body: Mapping[str, Any], key: str | None, timeout_s: float) 
             httpx.AsyncClient(timeout=None) as client,  # noqa: S113
             client.stream("POST", address, json=body, headers=headers) as response,
         ):
-            response.raise_for_status()
             async for chunk in response.aiter_raw():  # as sent, so that nothing small unpacks into something huge
                 content += chunk
                 if len(content) > MAX_REPLY_BYTES:
                     raise _NoOpinion(f"its reply is larger than {MAX_REPLY_BYTES} bytes")
+            if not response.is_success:
+                raise _NoOpinion(_refusal(response.status_code, bytes(content), key))
         return bytes(content)
 
     try:
         return json.loads(asyncio.run(fetch()))
     except (TimeoutError, httpx.TimeoutException):
         raise _NoOpinion(f"no answer within {timeout_s:g} s") from None
-    except httpx.HTTPStatusError as error:
-        raise _NoOpinion(f"status {error.response.status_code}") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise _NoOpinion(f"cannot be reached ({type(error).__name__})") from None
     except (ValueError, RecursionError):
         raise _NoOpinion("its reply is not JSON") from None
+
+
+def _refusal(status: int, reply: bytes, key: str | None) -> str:
+    """The status with the server's own reason, if it gives one: printable, short, and without the key."""
+    said = ""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        error = json.loads(reply)["error"]
+        said = error if isinstance(error, str) else str(error["message"])
+    said = said.replace(key, "(key)") if key else said
+    reason = " ".join("".join(c if c.isprintable() else " " for c in said).split())[:_LONGEST_REASON]
+    return f"status {status}" + (f": {reason}" if reason else "")
 
 
 def _read(reply: Any, card: Card) -> tuple[dict[str, float], dict[str, str]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 
@@ -41,6 +41,8 @@ class Finding:
     """The command that measures it again."""
     instead: str
     """What is true instead, in the answer's language; empty where the statement is supported."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Probe parameters that the answer names itself, where they are not the claim's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -233,7 +233,13 @@ def _groups(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
         ("computed_contradicted_title", [f for f in wrong if _is_computed(f)]),
         ("unproven_title", [f for f in findings if f.verdict == "not checked" and f.misconception]),
         ("supported_title", [f for f in findings if f.verdict == "supported"]),
+        ("not checked_title", [f for f in findings if _is_open(f)]),
     ]
+
+
+def _is_open(finding: Finding) -> bool:
+    """Whether it is about parameters of the answer's own, and there is no evidence under those."""
+    return finding.verdict == "not checked" and bool(finding.given)
 
 
 def _is_computed(finding: Finding) -> bool:
@@ -243,6 +249,8 @@ def _is_computed(finding: Finding) -> bool:
 
 def _finding(finding: Finding, language: Language) -> list[RenderableType]:
     lines: list[RenderableType] = [_indented(say(language, "quote", text=" ".join(finding.span.split())), 2)]
+    if finding.given:
+        lines.append(_indented(say(language, "own_parameters", given=values.observed(finding.given)), 4))
     if _is_computed(finding):
         lines.append(_indented(say(language, "stated_computed", observed=finding.observed, stated=finding.stated), 4))
     elif finding.observed is not None:
@@ -255,9 +263,9 @@ def _finding(finding: Finding, language: Language) -> list[RenderableType]:
             _indented(f"{say(language, 'stated_measured' if said else 'measured', observed=seen, **said)} ({where})", 4)
         )
     if finding.verdict != "supported":
-        if finding.instead:
+        if finding.instead and not _is_open(finding):
             lines.append(_indented(say(language, "instead", text=finding.instead), 4))
-        again = "compute_again" if _is_computed(finding) else "measure_again"
+        again = "measure" if _is_open(finding) else "compute_again" if _is_computed(finding) else "measure_again"
         lines += [_indented(say(language, again), 4), _text(_command(finding.rerun), "cyan")]
     return lines
 

@@ -192,7 +192,8 @@ def test_a_wrong_number_is_contradicted_with_the_observed_one(answer: str) -> No
 def test_a_number_under_other_parameters_is_not_checked_and_the_command_names_them() -> None:
     found = finding("With a 1040-token prompt vLLM hits 1024 tokens.")
     assert (found.verdict, found.stated) == ("not checked", 1024)
-    assert found.rerun == "inferproof verify prefix-cache-ttft/vllm-repeat-hit --rerun"
+    assert found.given == {"prompt_tokens": 1040}
+    assert found.rerun == "inferproof verify prefix-cache-ttft/vllm-repeat-hit --with prompt_tokens=1040 --rerun"
 
 
 def test_parameters_named_in_an_earlier_sentence_still_hold() -> None:

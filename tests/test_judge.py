@@ -174,3 +174,32 @@ def test_the_command_shows_both_grades(endpoint: Endpoint, monkeypatch: pytest.M
     shown = CliRunner().invoke(app, arguments).output
     assert "10/10" in shown and KEY not in shown
     assert CliRunner().invoke(app, arguments[:-2]).exit_code == 2
+
+
+def test_a_file_of_answers_is_judged_line_by_line(endpoint: Endpoint, tmp_path: Path) -> None:
+    card = load_deck()["prefix-cache-ttft"]
+    endpoint.says(json.dumps({p.id: {"why": "Said.", "award": 1} for p in card.rubric}))
+    lines = [json.dumps({"id": i, "card": card.id, "answer": f"I do not know {i}."}) for i in range(2)]
+    (tmp_path / "answers.jsonl").write_text("\n".join([*lines, "no line"]), encoding="utf-8")
+    arguments = ["grade", "--jsonl", str(tmp_path / "answers.jsonl"), "--judge", endpoint.url, "--judge-model", "m"]
+    result = CliRunner().invoke(app, arguments)
+    graded = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(g["id"], g["score"], g["judge"]["score"]) for g in graded] == [(0, 0, 10), (1, 0, 10)]
+    assert ["I do not know 0." in endpoint.bodies[0]["messages"][1]["content"], len(endpoint.bodies)] == [True, 2]
+    assert CliRunner().invoke(app, arguments[:-2]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"error": {"message": "no such\u001b[31m model"}}, "status 404: no such [31m model"),
+        ({"error": "Unauthorized"}, "status 404: Unauthorized"),
+        ({"error": {"message": f"the key {KEY} is not known"}}, "status 404: the key (key) is not known"),
+        ({"error": {"message": "x" * 5000}}, "status 404: " + "x" * 200),
+        ({"error": {"message": ""}}, "status 404"),
+        ([], "status 404"),
+    ],
+)
+def test_a_refusal_is_told_in_the_servers_own_words(endpoint: Endpoint, body: Any, why: str) -> None:
+    endpoint.reply = lambda: (404, json.dumps(body).encode())
+    assert asked(endpoint).failed == why
