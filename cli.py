@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -16,8 +16,11 @@ import inferproof
 
 if TYPE_CHECKING:
     from inferproof.grading.judge import Judgement
+    from inferproof.grading.result import Grade
     from inferproof.grading.verdict import Verdict
     from inferproof.questions.card import Card, Language
+    from inferproof.questions.headings import Heading
+    from inferproof.reports.sitting import Desk, Take
     from inferproof.runners.ledger import Ledger
 
 HOLDS, CONTRADICTED, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
@@ -41,11 +44,18 @@ app = _group(
 builds_app = _group("The engine builds that claims are tried on.", "用来验证论断的引擎构建。")
 cards_app = _group("The question cards.", "题卡。")
 evidence_app = _group("What probes observed on this machine.", "探针在本机上观测到的证据。")
+export_app = _group("The cards in other programs' formats.", "把题卡导出为其他程序的格式。")
+calc_app = _group(
+    "Capacity arithmetic in which Gb and GB, GB and GiB are never mixed up; the same functions as the probes.",
+    "容量计算，绝不混淆 Gb 与 GB、GB 与 GiB；与探针用的是同一批函数。",
+)
 app.add_typer(builds_app, name="builds")
 app.add_typer(cards_app, name="cards")
 app.add_typer(evidence_app, name="evidence")
 report_app = _group("Reports with pictures, as Markdown or one HTML page.", "带图的报告：Markdown 或单个 HTML 页面。")
 app.add_typer(report_app, name="report")
+app.add_typer(export_app, name="export")
+app.add_typer(calc_app, name="calc")
 
 CardsOption = Annotated[
     list[Path] | None,
@@ -206,11 +216,22 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
 
 @app.command(
     help=_t(
-        "Ask a question, take an answer of many lines, grade it against the rubric and the evidence.\n\n"
+        "Ask a question, take an answer of many lines, grade it against the rubric and the evidence. A design question "
+        "is asked step by step; piped, a line answers a step.\n\n"
         "Examples: inferproof drill | inferproof drill prefix-cache-ttft --lang zh | "
-        "inferproof drill beam-search-kv --answer mine.txt",
-        "出一道题，接受多行回答，按评分点和证据打分。\n\n"
-        "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh",
+        "inferproof drill design-rag-cluster | inferproof drill beam-search-kv --answer mine.txt | "
+        "inferproof drill --due | inferproof drill --mode mock --minutes 30\n\n"
+        "Modes: --mode predict draws workloads and asks what the real engine will do with them, then runs it: "
+        "inferproof drill --mode predict --engine vllm --questions 5 --seed 7. --mode diagnose shows a recorded run; "
+        "you name the bottleneck and the next evidence.\n\n"
+        "Where several questions are asked, answers from a pipe or a file are divided by lines that hold only a dot.",
+        "出一道题，接受多行回答，按评分点和证据打分。系统设计题逐步提问；从管道输入时一行答一步。\n\n"
+        "例：inferproof drill | inferproof drill prefix-cache-ttft --lang zh | inferproof drill design-rag-cluster | "
+        "inferproof drill --due | inferproof drill --mode mock --minutes 30\n\n"
+        "模式：--mode predict 随机给出负载，先由你预测真实引擎会怎么做，再实际运行："
+        "inferproof drill --mode predict --engine vllm --questions 5 --seed 7。--mode diagnose 给出一次真实运行的记录，"
+        "问瓶颈和下一步证据。\n\n"
+        "一次问多题时，来自管道或文件的各份回答之间用单独一行 . 隔开。",
     )
 )
 def drill(
@@ -226,22 +247,74 @@ def drill(
     editor: Annotated[
         bool, typer.Option("--editor", "-e", help=_t("Write the answer in $EDITOR.", "用 $EDITOR 作答。"))
     ] = False,
+    mode: Annotated[
+        Literal["drill", "mock", "predict", "diagnose"],
+        typer.Option(
+            help=_t(
+                "drill: one question. mock: an interview with follow-ups, a time limit and a debrief. "
+                "predict: what will the engine do? diagnose: name the bottleneck of a recorded run.",
+                "drill：一道题。mock：限时模拟面试，有追问和总结。predict：预测引擎会怎么做。diagnose：指出一次记录的瓶颈。",
+            )
+        ),
+    ] = "drill",
+    due: Annotated[
+        bool, typer.Option("--due", help=_t("Ask what is due today, one after another.", "依次问今天到期的内容。"))
+    ] = False,
+    minutes: Annotated[
+        float, typer.Option(min=0.01, help=_t("Length of a mock interview.", "模拟面试的时长（分钟）。"))
+    ] = 30,
+    questions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=_t(
+                "At most so many (mock: one per 10 minutes; predict: no end).",
+                "最多几题（mock 默认每 10 分钟一题，predict 默认不限）。",
+            ),
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help=_t("The same questions (or case) again.", "同一种子出同样的题（或案例）。"))
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help=_t("Ask about vllm or sglang only.", "只问 vllm 或 sglang。")),
+    ] = None,
     as_json: JsonOption = False,
     cards: CardsOption = None,
 ) -> None:
-    """Drill one question."""
+    """Drill one question, what is due, a whole interview, predictions or a diagnosis."""
+    if mode in ("predict", "diagnose"):
+        if card or due:
+            _fail(_t(f"--mode {mode} takes no CARD and no --due", f"--mode {mode} 不接受 CARD 和 --due"))
+        if mode == "predict":
+            _predict(questions, seed, engine, as_json, _language(lang))
+        else:
+            _diagnose(seed, engine, answer, editor, as_json, _language(lang))
+        return
     from inferproof.questions.headings import headings
     from inferproof.runners.paths import cache_dir, data_dir
 
     language = _language(lang)
+    if due and mode != "drill":
+        _fail(_t(f"--due asks single questions; leave out --mode {mode}", f"--due 逐题复习，不能与 --mode {mode} 同用"))
     asked = headings(cache_dir() / "headings.json", cards or [])
+    if mode == "mock" or due:
+        among = {card: asked[_known(card, asked)]} if card else asked
+        desk = _desk(_answers(answer, editor, language), language, cards, quiet=as_json)
+        if mode == "mock":
+            _mock(desk, among, minutes, questions, as_json)
+        _due(desk, among, questions, as_json)
     chosen = _known(card, asked) if card else _answered_least(asked)
     heading = asked[chosen]
-    if not as_json:
-        typer.echo(f"{heading.title[language]}  [{heading.id}]\n\n{heading.question[language]}\n")
-    draft = data_dir() / "drafts" / f"{chosen}.txt"
+    steps = [f"{i}. {prompt[language]}" for i, prompt in enumerate(heading.prompts, 1)]
     typed = answer is None and sys.stdin.isatty()
-    text = _take_answer(answer, editor, language, draft)
+    if not as_json:
+        _say(f"{heading.title[language]}  [{heading.id}]\n\n{heading.question[language]}\n")
+        if steps and (editor or not typed):
+            _say("\n".join(steps) + "\n")
+    draft = data_dir() / "drafts" / f"{chosen}.txt"
+    text = _take_answer(answer, editor, language, draft, steps)
     if not text.strip():
         _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
     from inferproof.grading.attempts import keep
@@ -262,47 +335,96 @@ def drill(
     _console().print(grade_view(deck[chosen], grade, language))
 
 
+def _predict(count: int | None, seed: int | None, engine: str | None, as_json: bool, language: Language) -> None:
+    """Ask for predictions and run the engine after each one."""
+    import random
+
+    from inferproof.grading.predict import chosen_engines
+    from inferproof.reports.predict_view import Drill, predictions_json
+
+    chosen = random.randrange(1, 100_000) if seed is None else seed
+    session = Drill(chosen, chosen_engines(engine, language), count, language, sys.stderr if as_json else sys.stdout)
+    interrupted = False
+    try:
+        session.hold()
+    except KeyboardInterrupt:
+        interrupted = True
+        typer.echo(_t("\ninterrupted; what was answered is recorded", "\n已中断；已作答的都有记录"), err=True)
+    if as_json:
+        _print_json(predictions_json(session.scored))
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not session.scored and not sys.stdin.isatty():
+        _fail(_t("the input ended before a prediction", "输入已结束，没有任何预测"))
+    if session.scored and all(one.credit is None for one in session.scored):
+        raise typer.Exit(COULD_NOT_RUN)
+
+
+def _diagnose(
+    seed: int | None, engine: str | None, file: Path | None, editor: bool, as_json: bool, language: Language
+) -> None:
+    """Show a recorded run and grade what the person makes of it."""
+    from rich.console import Console
+
+    from inferproof.grading.diagnose import CARD, assess, draw, of_point
+    from inferproof.grading.predict import check_engine
+    from inferproof.reports.diagnose_view import exhibit_json, exhibit_view
+    from inferproof.runners.paths import data_dir, logs_dir
+
+    check_engine(engine, language)
+    draft = data_dir() / "drafts" / "diagnose.txt"
+    with _ledger() as ledger:
+        exhibit = draw(ledger, seed, engine, language)
+        Console(highlight=False, stderr=as_json).print(exhibit_view(exhibit, logs_dir(), language))
+        text = _take_answer(file, editor, language, draft)
+        if not text.strip():
+            _fail(_t("the answer is empty; nothing was graded", "回答为空，未评分"))
+        card = _deck(None)[CARD]
+        grade = assess(card, exhibit, text, language, ledger)
+    draft.unlink(missing_ok=True)
+    if as_json:
+        from inferproof.reports.as_json import grade_json
+
+        _print_json({**exhibit_json(exhibit, logs_dir(), language), "grade": grade_json(grade)})
+        return
+    from inferproof.reports.terminal import grade_view
+
+    _console().print(grade_view(of_point(card, exhibit.case.point), grade, language))
+
+
 def _answered_least(asked: Iterable[str]) -> str:
     with _ledger() as ledger:
         counts = ledger.counts("attempt")
     return min(asked, key=lambda card: counts.get(card, 0))
 
 
-def _take_answer(file: Path | None, editor: bool, language: str, draft: Path) -> str:
+def _take_answer(file: Path | None, editor: bool, language: Language, draft: Path, steps: Sequence[str] = ()) -> str:
     if file is not None:
         return _read_text(file)
     if not sys.stdin.isatty():
         return sys.stdin.buffer.read(_MAX_ANSWER + 1).decode("utf-8", "replace")
     if editor:
         return _edited(draft)
-    return _typed(language, draft)
+    return _typed(language, draft, steps=steps)
 
 
-def _typed(language: str, draft: Path) -> str:
-    """What the person types, up to a dot or the end of input. It stays a draft until it is graded and kept."""
-    from inferproof.runners.paths import write_atomically
+def _typed(
+    language: Language,
+    draft: Path,
+    until: float | None = None,
+    status: Callable[[], str] | None = None,
+    steps: Sequence[str] = (),
+) -> str:
+    """What the person types. It stays a draft until it is graded and kept."""
+    from inferproof.reports.prompt import stepwise, typed
 
-    hint = {
-        "en": "Your answer (end with a line that holds only a dot, or Ctrl-D):",
-        "zh": "请作答（单独一行输入 . 或按 Ctrl-D 结束）：",
-    }
-    lines: list[str] = []
+    past = None if until else draft.parent.with_name("history") / draft.name
     try:
-        typer.echo(hint[language])
-        while (line := input("> ")) != ".":
-            lines.append(line)
-    except EOFError:
-        typer.echo()
+        return stepwise(language, draft, steps) if steps else typed(language, draft, past, until=until, status=status)
     except KeyboardInterrupt:
-        typer.echo(
-            _t(f"\ninterrupted; what you typed is kept in {draft}", f"\n已中断；已输入的内容保存在 {draft}"), err=True
-        )
+        kept = _t(f"; what you typed is kept in {draft}", f"；已输入的内容保存在 {draft}") if draft.exists() else ""
+        typer.echo(_t("\ninterrupted", "\n已中断") + kept, err=True)
         raise typer.Exit(INTERRUPTED) from None
-    finally:  # also when the terminal was closed, and saying anything fails
-        if lines:
-            draft.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(draft, "\n".join(lines))
-    return "\n".join(lines)
 
 
 def _edited(draft: Path) -> str:
@@ -330,6 +452,163 @@ def _edited(draft: Path) -> str:
             )
         )
     return _read_text(draft)
+
+
+def _answers(file: Path | None, editor: bool, language: Language) -> Take:
+    """Where the answers of a sitting come from: a file or a pipe, else the person."""
+    from inferproof.reports.prompt import Piped
+    from inferproof.runners.paths import data_dir
+
+    drafts = data_dir() / "drafts"
+    if file is not None or not sys.stdin.isatty():
+        piped = Piped(sys.stdin.fileno() if file is None else _open(file), _MAX_ANSWER)
+        return lambda _, until, __: piped.take(until)
+    if editor:
+        return lambda name, _, __: _edited(drafts / f"{name}.txt")
+    return lambda name, until, status: _typed(language, drafts / f"{name}.txt", until, status)
+
+
+def _desk(take: Take, language: Language, cards: list[Path] | None, *, quiet: bool) -> Desk:
+    """What a sitting works with; the deck is read once the first question is on the screen."""
+    from inferproof.reports.sitting import Desk
+
+    deck: dict[str, Card] = {}
+
+    def card(name: str) -> Card:
+        deck.update({} if deck else _deck(cards))
+        return deck[name]
+
+    def grade(card: Card, answer: str) -> Grade:
+        with _ledger() as ledger:
+            graded: Grade = _grade(card, answer, language, ledger)
+        return graded
+
+    def keep(draft: str, card: str, answer: str, grade: Grade, partial: bool) -> None:
+        from inferproof.grading.attempts import keep
+        from inferproof.runners.paths import data_dir
+
+        with _ledger() as ledger:
+            keep(ledger, card, answer, grade, partial=partial)
+        (data_dir() / "drafts" / f"{draft}.txt").unlink(missing_ok=True)
+
+    return Desk(language, (lambda _: None) if quiet else _say, take, card, grade, keep)
+
+
+def _mock(desk: Desk, asked: Mapping[str, Heading], minutes: float, questions: int | None, as_json: bool) -> NoReturn:
+    """Hold an interview and show its debrief, also where it is broken off."""
+    from inferproof.questions.headings import least_answered
+    from inferproof.reports.sitting import Mock
+
+    with _ledger() as ledger:
+        counts = ledger.counts("attempt")
+    mock = Mock(desk, least_answered(asked.values(), counts, questions or max(1, round(minutes / 10))), minutes)
+    status = HOLDS
+    try:
+        mock.hold()
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except typer.Exit as stopped:  # while an answer was typed
+        status = stopped.exit_code
+    if mock.interview is None or not mock.interview.questions:
+        if status != HOLDS:
+            raise typer.Exit(status)
+        _fail(_t("there was no answer; nothing was graded", "没有回答，未评分"))
+    from inferproof.reports.debrief import debrief_json, debrief_view
+
+    if as_json:
+        _print_json(debrief_json(mock.interview, desk.language))
+    else:
+        typer.echo()
+        _console().print(debrief_view(mock.interview, desk.language))
+    raise typer.Exit(status)
+
+
+def _due(desk: Desk, asked: Mapping[str, Heading], questions: int | None, as_json: bool) -> NoReturn:
+    """Ask what is due and show each grade."""
+    from datetime import UTC, datetime
+
+    from inferproof.grading.schedule import due, scheduled
+    from inferproof.reports.sitting import ask_due
+    from inferproof.reports.words import say
+
+    now = datetime.now(UTC)
+    points = {name: heading.points for name, heading in asked.items()}
+    with _ledger() as ledger:
+        items = scheduled(ledger, points, now)
+    dues = due(items, now)
+    grades = []
+    for card, grade in ask_due(desk, dues[:questions], asked):
+        grades.append(grade)
+        if not as_json:
+            from inferproof.reports.terminal import grade_view
+
+            _console().print(grade_view(card, grade, desk.language))
+            typer.echo()
+    left = len(dues) - len(grades)
+    if as_json:
+        from inferproof.reports.as_json import grade_json
+
+        _print_json({"answers": [grade_json(g) for g in grades], "still_due": left})
+    elif dues:
+        typer.echo(say(desk.language, "due_left", count=left) if left else say(desk.language, "due_done"))
+    else:
+        from inferproof.reports.stats import nothing_due
+
+        typer.echo(nothing_due(items, desk.language))
+    raise typer.Exit
+
+
+@app.command(
+    help=_t(
+        "What is due, and your strengths and weak points over time.\n\n"
+        "Examples: inferproof stats | inferproof stats --json",
+        "哪些内容到期，以及强项和弱项的变化。\n\n例：inferproof stats | inferproof stats --json",
+    )
+)
+def stats(as_json: JsonOption = False, cards: CardsOption = None, lang: LangOption = None) -> None:
+    """Show statistics."""
+    from datetime import UTC, datetime
+
+    from inferproof.grading.attempts import kept
+    from inferproof.grading.schedule import due, scheduled
+    from inferproof.questions.headings import headings
+    from inferproof.reports.stats import Stats, stats_json, stats_view
+    from inferproof.runners.paths import cache_dir
+
+    language, now = _language(lang), datetime.now(UTC)
+    points = {name: heading.points for name, heading in headings(cache_dir() / "headings.json", cards or []).items()}
+    with _ledger() as ledger:
+        items = scheduled(ledger, points, now)
+        attempts = [attempt for attempt in kept(ledger) if attempt.card in points]
+    result = Stats(attempts=attempts, items=items, due=due(items, now), cards=len(points), now=now)
+    if as_json:
+        _print_json(stats_json(result))
+        return
+    _console().print(stats_view(result, language))
+
+
+@export_app.command(
+    "anki",
+    help=_t(
+        "An Anki package: questions, follow-ups and misconceptions, a deck a language. "
+        "Importing a later export updates the notes.",
+        "Anki 牌组：题目、追问和常见误解，每种语言一个牌组。再次导入会更新原有笔记。",
+    ),
+)
+def export_anki(
+    file: Annotated[Path, typer.Argument(metavar="FILE.apkg")],
+    lang: Annotated[
+        str | None, typer.Option("--lang", help=_t("zh or en only (default: both).", "只导出 zh 或 en（默认两种）。"))
+    ] = None,
+    cards: CardsOption = None,
+) -> None:
+    """Export to Anki."""
+    from inferproof.reports.anki import write
+
+    if not file.absolute().parent.is_dir():
+        _fail(_t(f"there is no folder {file.parent}", f"没有文件夹 {file.parent}"))
+    count = write(file, _deck(cards).values(), [_language(lang)] if lang else ["en", "zh"])
+    typer.echo(_t(f"{count} notes written to {file}", f"{count} 条笔记已写入 {file}"))
 
 
 @app.command(
@@ -785,6 +1064,245 @@ def evidence_check() -> None:
     typer.echo(_t(f"{count} records, all match their ids", f"{count} 条记录，全部与 id 相符"))
 
 
+def _example(en: str, zh: str, command: str) -> str:
+    return _t(f"{en}\n\nExample: inferproof calc {command}", f"{zh}\n\n例：inferproof calc {command}")
+
+
+_LAYERS = Annotated[int, typer.Option(help=_t("Decoder layers.", "层数。"))]
+_KV_HEADS = Annotated[int, typer.Option(help=_t("KV heads (not query heads).", "KV head 数（不是 Query head 数）。"))]
+_HEAD_DIM = Annotated[int, typer.Option(help=_t("Dimension of a head.", "每个 head 的维度。"))]
+_VALUE_BYTES = Annotated[float, typer.Option(help=_t("2 for BF16, 1 for FP8.", "BF16 为 2，FP8 为 1。"))]
+_LATENT = Annotated[int, typer.Option(help=_t("MLA: width of the latent.", "MLA：latent 宽度。"))]
+_ROPE_DIM = Annotated[int, typer.Option(help=_t("MLA: width of the rope part.", "MLA：rope 部分的宽度。"))]
+_TOKENS = Annotated[int, typer.Option(help=_t("Tokens of a request, output included.", "每请求 token 数，含输出。"))]
+_SHARED = Annotated[int, typer.Option(help=_t("Prefix that all requests share.", "所有请求共享的前缀 token 数。"))]
+_RANKS = Annotated[int, typer.Option(help=_t("Tensor-parallel ranks.", "张量并行的 rank 数。"))]
+_GPU = Annotated[str, typer.Option(metavar="SIZE", help=_t("Memory of a GPU.", "单卡显存。"))]
+_WEIGHTS = Annotated[str, typer.Option(metavar="SIZE", help=_t("Weights of the model.", "模型权重。"))]
+_WORKSPACE = Annotated[
+    str, typer.Option(metavar="SIZE", help=_t("Activations, graphs, buffers on a GPU.", "每卡的激活、graph、缓冲。"))
+]
+_RATE = Annotated[
+    str, typer.Option(metavar="RATE", help=_t("The link: 200 Gb/s, 25 GB/s.", "链路：200 Gb/s、25 GB/s。"))
+]
+_EFFICIENCY = Annotated[float, typer.Option(help=_t("Share of the rate that payload gets.", "有效带宽占比。"))]
+_DIMENSIONS = {
+    "size": "size", "gpu": "size", "weights": "size", "workspace": "size", "rate": "rate", "latency": "time",
+    "hidden": "time",
+}  # fmt: skip
+
+
+@calc_app.command(
+    "kv",
+    help=_example(
+        "Bytes of KV for a token and for requests (MHA, GQA, MLA).",
+        "每 token、每批请求的 KV 字节数（MHA、GQA、MLA）。",
+        "kv --layers 32 --kv-heads 8 --head-dim 128 --tokens 8192",
+    ),
+)
+def calc_kv(
+    layers: _LAYERS = 32,
+    kv_heads: _KV_HEADS = 8,
+    head_dim: _HEAD_DIM = 128,
+    value_bytes: _VALUE_BYTES = 2,
+    latent: _LATENT = 0,
+    rope_dim: _ROPE_DIM = 0,
+    tokens: _TOKENS = 8192,
+    requests: Annotated[int, typer.Option(help=_t("Requests.", "请求数。"))] = 1,
+    shared_tokens: _SHARED = 0,
+    page_tokens: Annotated[int, typer.Option(help=_t("Tokens of a page.", "每页 token 数。"))] = 1,
+    ranks: _RANKS = 1,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """KV size."""
+    given = dict(locals())
+    from inferproof.probes.kv_size import kv_bytes
+
+    _calculate("kv", kv_bytes, given)
+
+
+@calc_app.command(
+    "transfer",
+    help=_example(
+        "How long an amount of data is on a link at the least.",
+        "一定数据量在链路上至少要多久。",
+        'transfer --size "1 GiB" --rate "200 Gb/s"',
+    ),
+)
+def calc_transfer(
+    size: Annotated[
+        str, typer.Option(metavar="SIZE", help=_t("Data: 1 GiB, 1 GB.", "数据量：1 GiB、1 GB。"))
+    ] = "1 GiB",
+    rate: _RATE = "200 Gb/s",
+    efficiency: _EFFICIENCY = 1.0,
+    latency: Annotated[
+        str, typer.Option(metavar="TIME", help=_t("Before the first byte.", "首字节前的延迟。"))
+    ] = "0 s",
+    hidden: Annotated[
+        str, typer.Option(metavar="TIME", help=_t("Runs beside other work.", "与其他工作重叠的时间。"))
+    ] = "0 s",
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Transfer time."""
+    given = dict(locals())
+    from inferproof.probes.transfer_time import transfer
+
+    _calculate("transfer", transfer, given)
+
+
+@calc_app.command(
+    "capacity",
+    help=_example(
+        "How many requests fit beside the weights.",
+        "扣除权重后能放多少请求。",
+        'capacity --gpu "80 GiB" --weights "15 GiB" --workspace "5 GiB" --layers 32 --kv-heads 8 --tokens 8192',
+    ),
+)
+def calc_capacity(
+    gpu: _GPU = "80 GiB",
+    weights: _WEIGHTS = "15 GiB",
+    workspace: _WORKSPACE = "5 GiB",
+    layers: _LAYERS = 32,
+    kv_heads: _KV_HEADS = 8,
+    head_dim: _HEAD_DIM = 128,
+    value_bytes: _VALUE_BYTES = 2,
+    latent: _LATENT = 0,
+    rope_dim: _ROPE_DIM = 0,
+    tokens: _TOKENS = 8192,
+    shared_tokens: _SHARED = 0,
+    ranks: _RANKS = 1,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Capacity plan."""
+    given = dict(locals())
+    from inferproof.probes.capacity import plan
+
+    _calculate("capacity", plan, given)
+
+
+@calc_app.command(
+    "pd",
+    help=_example(
+        "Prefill elsewhere: the stall it removes against the transfer it adds.",
+        "PD 分离：消除的停顿与增加的传输。",
+        'pd --tokens 8192 --rate "200 Gb/s" --prefill-tokens-s 10000',
+    ),
+)
+def calc_pd(
+    layers: _LAYERS = 32,
+    kv_heads: _KV_HEADS = 8,
+    head_dim: _HEAD_DIM = 128,
+    value_bytes: _VALUE_BYTES = 2,
+    latent: _LATENT = 0,
+    rope_dim: _ROPE_DIM = 0,
+    tokens: _TOKENS = 8192,
+    rate: _RATE = "200 Gb/s",
+    efficiency: _EFFICIENCY = 1.0,
+    prefill_tokens_s: Annotated[
+        float, typer.Option(help=_t("Tokens a second of one prefill; measure it.", "单个 prefill 的 token/s，要实测。"))
+    ] = 10000.0,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """PD break-even."""
+    given = dict(locals())
+    from inferproof.probes.capacity import break_even
+
+    _calculate("pd", break_even, given)
+
+
+@calc_app.command(
+    "tp",
+    help=_example(
+        "GPUs as replicas of so many tensor-parallel ranks: what they hold and exchange.",
+        "把 GPU 分成若干个张量并行的副本：各放多少、通信多少。",
+        'tp --gpus 8 --ranks 4 --weights "140 GiB" --layers 80 --hidden-size 8192',
+    ),
+)
+def calc_tp(
+    gpus: Annotated[int, typer.Option(help=_t("GPUs in all.", "GPU 总数。"))] = 8,
+    ranks: _RANKS = 4,
+    weights: _WEIGHTS = "15 GiB",
+    gpu: _GPU = "80 GiB",
+    workspace: _WORKSPACE = "5 GiB",
+    layers: _LAYERS = 32,
+    hidden_size: Annotated[int, typer.Option(help=_t("Width of the model.", "hidden size。"))] = 4096,
+    kv_heads: _KV_HEADS = 8,
+    head_dim: _HEAD_DIM = 128,
+    value_bytes: _VALUE_BYTES = 2,
+    tokens: _TOKENS = 8192,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Ranks or replicas."""
+    given = dict(locals())
+    from inferproof.probes.replicas import split_or_copy
+
+    _calculate("tp", split_or_copy, given)
+
+
+@calc_app.command(
+    "experts",
+    help=_example(
+        "Weights of experts, and with --rows how unevenly a load falls on ranks.",
+        "专家权重；给出 --rows 时计算各 rank 的负载不均。",
+        "experts --experts 8 --top-k 2 --ranks 4 --rows 40,20,10,10,10,10,10,10",
+    ),
+)
+def calc_experts(
+    layers: _LAYERS = 48,
+    experts: Annotated[int, typer.Option(help=_t("Experts of a layer.", "每层专家数。"))] = 128,
+    top_k: Annotated[int, typer.Option(help=_t("Experts of a token.", "每 token 选几个专家。"))] = 8,
+    hidden_size: Annotated[int, typer.Option(help=_t("Width of the model.", "hidden size。"))] = 2048,
+    inner_size: Annotated[int, typer.Option(help=_t("Width inside an expert.", "专家中间维度。"))] = 768,
+    value_bytes: _VALUE_BYTES = 2,
+    ranks: Annotated[int, typer.Option(help=_t("Expert-parallel ranks.", "专家并行的 rank 数。"))] = 8,
+    rows: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help=_t("Rows of each expert.", "各专家的行数。"))
+    ] = None,
+    as_json: JsonOption = False,
+    lang: LangOption = None,
+) -> None:
+    """Experts."""
+    given = dict(locals())
+    from inferproof.probes.expert_weights import weigh
+
+    try:
+        given["rows"] = [float(row) for row in rows.split(",")] if rows else []
+    except ValueError:
+        _fail(
+            _t(
+                f"--rows is '{rows}', expected numbers such as 40,20,10,10",
+                f"--rows 为“{rows}”，应为 40,20,10,10 这样的数字",
+            )
+        )
+    _calculate("experts", weigh, given)
+
+
+def _calculate(name: str, function: Callable[..., Any], given: dict[str, Any]) -> None:
+    """Call a calculator with its command's arguments and show the result."""
+    from inferproof.probes import units
+    from inferproof.reports.calc_view import calc_json, calc_view
+
+    as_json, language = given.pop("as_json"), _language(given.pop("lang"))
+    for option in given.keys() & _DIMENSIONS.keys():
+        try:
+            units.parse(given[option], _DIMENSIONS[option])
+        except ValueError as error:
+            _fail(f"--{option}: {error}")
+    try:
+        result = function(**given)
+    except ValueError as error:
+        _fail(str(error))
+    if as_json:
+        _print_json(calc_json(name, given, result))
+    else:
+        _console().print(calc_view(name, given, result, language))
+
+
 _MAX_ANSWER = 1 << 20
 
 
@@ -800,6 +1318,24 @@ def _read_text(file: Path) -> str:
     if len(data) > _MAX_ANSWER:
         _fail(_t(f"{file}: larger than {_MAX_ANSWER} bytes", f"{file}：超过 {_MAX_ANSWER} 字节"))
     return data.decode("utf-8", "replace")
+
+
+def _open(file: Path) -> int:
+    try:
+        return os.open(file, os.O_RDONLY)
+    except OSError as error:
+        _fail(f"{file}: {error.strerror}")
+
+
+def _say(text: str) -> None:
+    """Show text, in lines that fit where it is shown on a terminal."""
+    if sys.stdout.isatty():
+        import shutil
+
+        from inferproof.reports.wrap import wrapped
+
+        text = wrapped(text, min(shutil.get_terminal_size().columns, 100) - 1)
+    typer.echo(text)
 
 
 def _language(given: str | None) -> Language:

@@ -19,18 +19,27 @@ class Attempt:
     at: str
     """UTC, ISO 8601."""
     grade: Grade
+    """Of the whole card, or only of the points that were asked for."""
 
 
-def keep(ledger: Ledger, card: str, answer: str, grade: Grade) -> Attempt:
-    """Append the attempt to the ledger."""
+def keep(ledger: Ledger, card: str, answer: str, grade: Grade, *, partial: bool = False) -> Attempt:
+    """Append the attempt to the ledger; it is on disk when this returns.
+
+    partial  the answer was asked for some points of the card only (a follow-up, points that were due).
+    """
     attempt = Attempt(card=card, answer=answer, at=datetime.now(UTC).isoformat(timespec="seconds"), grade=grade)
-    ledger.append("attempt", card, asdict(attempt))
+    ledger.append("partial attempt" if partial else "attempt", card, asdict(attempt))
     return attempt
 
 
 def kept(ledger: Ledger) -> list[Attempt]:
-    """All attempts, oldest first."""
+    """All attempts at whole cards, oldest first."""
     return [_attempt(body) for body in ledger.bodies("attempt")]
+
+
+def kept_partial(ledger: Ledger) -> list[Attempt]:
+    """All attempts at some points of a card, oldest first."""
+    return [_attempt(body) for body in ledger.bodies("partial attempt")]
 
 
 def _attempt(body: dict[str, Any]) -> Attempt:

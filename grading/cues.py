@@ -80,7 +80,7 @@ MARKS = tuple(".。;；:：!！?？,，)\n")
 """Right behind a negation they end it at once: "commits nothing."."""
 SCOPE_END = re.compile(
     rf"(?<=[{CJK}]) (?=[{CJK}])|[.。;；:：!！?？\n()，]|"
-    r",(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*(?:or|nor)\b)|"
+    r",(?!\s*(?:or|nor)\b|(?:\s*[\w-]+){1,3}\s*,?\s*\b(?:or|nor)\b)|"
     r"\b(?:but|so that|(?<!not )because|since|unless|until|while|whereas|although|though|however|which|rather than|instead|thus|hence)\b|(?<!mean)(?<!means)(?<!that)(?<!think)(?<!imply)(?<!say) (?:it (?:\w+s|just|must|can|will)\b|(?:they|we|you) \w+)|\band (?:it|they|we|you|i|so|then|the|therefore|instead|vllm|sglang|each|every|even|only|if|when|that|this|there|what|with)\b|(?<!not )\bso\b(?! (?:much|many|far|on)\b)|"
     r"而(?!且)|但|才|就(?!地)|则|所以|因此|因为|只(?:是|会|能|需|有)|时(?!间|延|候|序|钟|刻|长|机)|时候|的话|仍|还|并且|而且|再(?!次)|又|靠|改(?!变|动|善|进|写)"
 )

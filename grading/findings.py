@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
+from inferproof.grading.learned import FALSE, Heard
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
+from inferproof.grading.recompute import is_computed, recomputed
 from inferproof.grading.result import Finding
 from inferproof.grading.statements import BOTH
 from inferproof.grading.verdict import Verdict, judge
@@ -17,6 +19,12 @@ from inferproof.questions.card import Card, Language, Misconception, Stated
 from inferproof.runners.evidence import Evidence
 
 _Word = Literal["supported", "contradicted", "not checked"]
+SURE = 1.6
+"""Log-odds from which on the learned model takes a statement for false."""
+TOLD = 0.0
+"""Log-odds from which on it can say which claim or misconception tells what is false."""
+UNLIKELY = 0.0
+"""Log-odds of being false below which no wording makes a statement a misconception."""
 ALIKE = 0.8
 """Share of concepts that a statement must have in common with an example wording."""
 _FEWEST = 3
@@ -44,6 +52,47 @@ def check_misconceptions(
         if reading is not None:
             found.append(_refuted(card, misconception, reading, language, evidence))
     return found
+
+
+def check_heard(
+    card: Card, heard: Sequence[Heard], language: Language, evidence: Mapping[str, Sequence[Evidence]]
+) -> list[Finding]:
+    """One finding for each statement that the learned model takes for false and can say against what."""
+    found = []
+    for one in heard:
+        reading, against = one.readings[0], falsehood(one)
+        if against is None or len(one.readings) > 1 or not reading.asserted:
+            continue
+        misconception = next((m for m in card.misconceptions if m.id == against), None)
+        if misconception is not None:
+            found.append(_refuted(card, misconception, reading, language, evidence))
+        elif proof := [d for d in _decided(card, against, evidence) if d.verdict.verdict == "holds"]:
+            found.append(_contradicted(card, against, reading, language, proof[0]))
+    return found
+
+
+def falsehood(heard: Heard) -> str | None:
+    """The claim or misconception that tells what is false in it; None where that is not sure enough."""
+    if heard.scores[FALSE] < SURE:
+        return None
+    against = {name: score for name, score in heard.scores.items() if name.startswith(f"{FALSE}:")}
+    name = max(against, key=lambda n: against[n], default=None)
+    return name.removeprefix(f"{FALSE}:") if name and against[name] >= TOLD else None
+
+
+def _contradicted(card: Card, claim: str, reading: Reading, language: Language, proof: _Decided) -> Finding:
+    return Finding(
+        span=reading.span,
+        verdict="contradicted",
+        claim=claim,
+        misconception=None,
+        stated=None,
+        observed=dict(proof.verdict.observed),
+        build=proof.verdict.build,
+        evidence=proof.evidence.id,
+        rerun=rerun(card, claim),
+        instead=card.claims[claim].says.of(language),
+    )
 
 
 def asserts(reading: Reading, misconception: Misconception) -> bool:
@@ -121,6 +170,10 @@ def check_claims(
     found: dict[tuple[str, str], Finding] = {}
     for claim_id, claim in card.claims.items():
         if claim.stated is None or claim.probe is None:
+            continue
+        if is_computed(claim):
+            for computed in recomputed(card, claim_id, read, language):
+                found.setdefault((claim_id, computed.span), computed)
             continue
         given: dict[str, float] = {}
         for reading in read:

@@ -51,10 +51,10 @@ class GoldError(ValueError):
     """A gold file that is not what it should be; the message names file, line and remedy."""
 
 
-def read_gold(folder: Path | None = None) -> list[GoldAnswer]:
-    """Every answer of every file, in order. Raises GoldError."""
+def read_gold(folder: Path | None = None, files: str = "*.jsonl") -> list[GoldAnswer]:
+    """Every answer of every file of that name, in order. Raises GoldError."""
     answers = []
-    for file in sorted((folder or Path(__file__).with_name("gold")).glob("*.jsonl")):
+    for file in sorted((folder or Path(__file__).with_name("gold")).glob(files)):
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
             try:
                 row = json.loads(line)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from inferproof.grading.findings import check_claims, check_misconceptions
+from inferproof.grading.findings import UNLIKELY, check_claims, check_heard, check_misconceptions
 from inferproof.grading.layers import layers_covered
+from inferproof.grading.learned import FALSE, Heard, Model, award_inputs, model_of
+from inferproof.grading.learned import award as decided
 from inferproof.grading.reading import Reading, readings
-from inferproof.grading.result import Finding, Grade, PointGrade
+from inferproof.grading.result import Finding, Grade, PointGrade, score
 from inferproof.grading.statements import ENGINES
 from inferproof.grading.text import bare
 from inferproof.questions.card import Card, Idea, Language, RubricPoint
@@ -39,25 +42,50 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     language  of the explanations; the answer itself may be in either language or both.
     evidence  claim id -> newest settled records, one per build.
     """
-    criteria = [bare(text) for point in card.rubric for text in (point.criterion.en, point.criterion.zh)]
-    read = [
-        r for r in readings(answer, _engines_of(card)) if not _is_pasted(r, criteria) and not _names_points(r, card)
-    ]
-    misconceptions = check_misconceptions(card, read, language, evidence)
-    wrong = {f.span for f in misconceptions}
-    findings = (*misconceptions, *check_claims(card, [r for r in read if r.span not in wrong], language, evidence))
-    points = tuple(_point(card, point, read, findings, language) for point in card.rubric)
-    total = sum(p.points for p in points)
-    earned = sum(p.award * p.points for p in points)
+    read = statements_of(card, answer)
+    model = model_of(card.id, frozenset(p.id for p in card.rubric))
+    heard = model.hear(read) if model else []
+    findings = _findings(card, read, heard, language, evidence)
+    stated = {point.id: _by_rule(point, read) for point in card.rubric}
+    if model is not None:
+        stated = {point.id: _by_model(model, point, heard, stated[point.id]) for point in card.rubric}
+    points = tuple(_point(card, point, stated[point.id], findings, language) for point in card.rubric)
     return Grade(
         card=card.id,
         language=language,
-        score=round(10 * earned / total, 2) if total else 0.0,
+        score=score(points),
         points=points,
         findings=findings,
         followup=_followup(card, points),
         layers=layers_covered(read),
     )
+
+
+def _findings(
+    card: Card,
+    read: Sequence[Reading],
+    heard: Sequence[Heard],
+    language: Language,
+    evidence: Mapping[str, Sequence[Evidence]],
+) -> tuple[Finding, ...]:
+    """Misconceptions first, by rule and as learned; then the claims that the other statements state."""
+    true = {one.span for one in heard if len(one.readings) == 1 and one.scores[FALSE] < UNLIKELY}
+    doubtful = [r for r in read if r.span not in true]
+    backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
+    said = (*check_misconceptions(card, doubtful, language, evidence), *check_heard(card, heard, language, evidence))
+    by_span: dict[str, Finding] = {}
+    for finding in said:
+        if finding.misconception not in backed:
+            by_span.setdefault(finding.span, finding)
+    claims = check_claims(card, [r for r in read if r.span not in by_span], language, evidence)
+    return (*by_span.values(), *claims)
+
+
+def statements_of(card: Card, answer: str) -> list[Reading]:
+    """What the speaker says of his own: not the rubric given back, not orders about it."""
+    criteria = [bare(text) for point in card.rubric for text in (point.criterion.en, point.criterion.zh)]
+    read = readings(answer, engines_of(card))
+    return [r for r in read if not _is_pasted(r, criteria) and not _names_points(r, card)]
 
 
 def _is_pasted(reading: Reading, criteria: Sequence[str]) -> bool:
@@ -72,25 +100,54 @@ def _names_points(reading: Reading, card: Card) -> bool:
     return sum(point.id in said for point in card.rubric) > 1
 
 
-def _engines_of(card: Card) -> frozenset[str]:
+def engines_of(card: Card) -> frozenset[str]:
     """The engine that the question is about, where it names exactly one."""
     asked = f"{card.title.en} {card.question.en}".lower()
     named = frozenset(engine for engine in ENGINES if engine in asked)
     return named if len(named) == 1 else frozenset()
 
 
-def _point(
-    card: Card, point: RubricPoint, read: Sequence[Reading], findings: Sequence[Finding], language: Language
-) -> PointGrade:
-    earning: dict[str, Reading] = {}
+@dataclass(frozen=True)
+class _Stated:
+    """What of one point an answer states."""
+
+    award: float
+    by: Mapping[str, str]
+    """Idea or part of the point -> the words that state it."""
+    missing: tuple[str, ...]
+
+
+def rule_awards(card: Card, read: Sequence[Reading]) -> dict[str, float]:
+    """Point -> what the ideas on the card give."""
+    return {point.id: _by_rule(point, read).award for point in card.rubric}
+
+
+def _by_rule(point: RubricPoint, read: Sequence[Reading]) -> _Stated:
+    by: dict[str, str] = {}
     for idea in point.evidence_of.ideas:
-        if (by := next((r for r in read if states(r, idea)), None)) is not None:
-            earning[idea.id] = by
-    missing = tuple(idea.id for idea in point.evidence_of.ideas if idea.id not in earning)
+        if (reading := next((r for r in read if states(r, idea)), None)) is not None:
+            by[idea.id] = reading.span
     full = point.evidence_of.full or len(point.evidence_of.ideas)
-    award = 1.0 if len(earning) >= full else 0.5 if 2 * len(earning) >= full else 0.0
+    award = 1.0 if len(by) >= full else 0.5 if 2 * len(by) >= full else 0.0
+    return _Stated(award, by, tuple(idea.id for idea in point.evidence_of.ideas if idea.id not in by))
+
+
+def _by_model(model: Model, point: RubricPoint, heard: Sequence[Heard], by_rule: _Stated) -> _Stated:
+    """The learned opinion, to which the rules' award is one input."""
+    strongest = model.strongest(heard, point.id)
+    inputs = award_inputs([score for score, _ in strongest.values()], model.points[point.id].full, by_rule.award)
+    award = decided(model.card, point.id, inputs)
+    least = min(0.0, max(score for score, _ in strongest.values()))
+    by = {part: heard.span for part, (score, heard) in strongest.items() if heard and score >= least}
+    return _Stated(award if by else 0.0, by, tuple(part for part in strongest if part not in by))
+
+
+def _point(
+    card: Card, point: RubricPoint, stated: _Stated, findings: Sequence[Finding], language: Language
+) -> PointGrade:
+    award = stated.award
     why = "none" if award == 0 else "full" if award == 1 else "half"
-    span = " … ".join(dict.fromkeys(r.span for r in earning.values())) if award else None
+    span = " … ".join(dict.fromkeys(stated.by.values())) if award else None
     if (against := _against(card, point, findings)) is not None:
         award, why, span = 0.0, "against", against.span
     elif award and (wrong := _wrong_number(point, findings)) is not None:
@@ -100,8 +157,8 @@ def _point(
         points=point.points,
         award=award,
         span=None if why == "against" else span,
-        why=_WHY[language][why].format(stated=", ".join(earning), missing=", ".join(missing), span=span),
-        missing=missing if award < 1 else (),
+        why=_WHY[language][why].format(stated=", ".join(stated.by), missing=", ".join(stated.missing), span=span),
+        missing=stated.missing if award < 1 else (),
     )
 
 
@@ -109,6 +166,15 @@ def states(reading: Reading, idea: Idea) -> bool:
     """Whether the statement states the idea: asserted, about its engine, its concepts related (or denied)."""
     return reading.speaks_of(idea.about) and any(
         reading.states(alternative, denied=idea.denied) for alternative in idea.states
+    )
+
+
+def _touches_all(card: Card, points: Sequence[str], read: Sequence[Reading]) -> bool:
+    """Whether the answer states at least one idea of each of these points."""
+    return all(
+        any(states(r, idea) for idea in point.evidence_of.ideas for r in read)
+        for point in card.rubric
+        if point.id in points
     )
 
 

@@ -10,7 +10,7 @@ from inferproof.grading.text import Text
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _TENS = {"十": 10, "百": 100, "千": 1000}
 _MYRIADS = {"万": 10**4, "亿": 10**8}
-_CHINESE = "零〇一二两三四五六七八九十百千万亿"
+NUMERALS = "零〇一二两三四五六七八九十百千万亿"
 _MULTIPLIERS = {"k": 1e3, "K": 1e3, "M": 1e6, "千": 1e3, "万": 1e4, "亿": 1e8}
 
 _UNITS: tuple[tuple[str, str], ...] = (
@@ -33,7 +33,7 @@ _UNIT = "|".join(f"(?P<u{i}>{pattern})" for i, (_, pattern) in enumerate(_UNITS)
 _NUMERAL = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
 _NUMBER = re.compile(
     rf"""(?P<hundredth>百分之)?
-    (?<![\dA-Za-z_.])(?:(?P<digits>{_NUMERAL})\s?(?P<multiplier>[kKM](?![A-Za-z])|[千万亿])?|(?P<chinese>[{_CHINESE}]+(?:点[{_CHINESE}]+)?))
+    (?<![\dA-Za-z_.])(?:(?P<digits>{_NUMERAL})\s?(?P<multiplier>[kKM](?![A-Za-z])|[千万亿])?|(?P<chinese>[{NUMERALS}]+(?:点[{NUMERALS}]+)?))
     (?:\s?(?:/|out\s+of|of(?=\s+(?:the\s+)?\d))\s?(?:the\s+)?(?P<whole>{_NUMERAL})(?![\d.]*\d))?
     (?P<unit>[\s-]?[个条]?\s?(?:{_UNIT}))?(?P<counter>[个条次种张路级段])?""",
     re.VERBOSE,

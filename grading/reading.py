@@ -45,6 +45,16 @@ class Reading:
         return self.statement.stance == "asserted"
 
     @property
+    def speaks(self) -> bool:
+        """Whether the speaker states something of his own: no question, no report of others, no list of words."""
+        return self.statement.stance not in ("asked", "reported") and bool(self.stretches)
+
+    @property
+    def spoken(self) -> list[tuple[int, int]]:
+        """What of the statement is speech: all of it, or of a list of keywords the items that say something."""
+        return self.stretches if self._is_list else [(self.statement.start, self.statement.end)]
+
+    @property
     def distinguishes(self) -> bool:
         """Whether it tells notions apart, which names them without asserting any."""
         return bool(cues.DISTINCTION.search(self.text.plain, self.statement.start, self.statement.end))
@@ -57,6 +67,16 @@ class Reading:
     def concepts(self) -> frozenset[tuple[str, bool]]:
         """Every concept that is mentioned, with whether it is denied."""
         return frozenset((concept, denied) for concept, places in self._places.items() for _, denied in places)
+
+    @property
+    def concepts_spoken(self) -> frozenset[tuple[str, bool]]:
+        """Those of them that are more than an item of a list of keywords."""
+        return frozenset(
+            (concept, denied)
+            for concept, places in self._places.items()
+            for at, denied in places
+            if any(start <= at < end for start, end in self.spoken)
+        )
 
     @cached_property
     def _places(self) -> dict[str, list[tuple[int, bool]]]:
@@ -92,14 +112,14 @@ class Reading:
             return False
         if not self._stated_in((self.statement.start, self.statement.end), alternative, denied):
             return False
-        windows = self._close_windows if near else self._windows
+        windows = self._close_windows if near else self.stretches
         return any(self._stated_in(window, alternative, denied) for window in windows)
 
     @cached_property
     def _close_windows(self) -> list[tuple[int, int]]:
         """The stretches of NEAR words that begin at a mention and end with its list item or half sentence."""
         plain, found = self.text.plain, []
-        for first, last in self._windows:
+        for first, last in self.stretches:
             for start in sorted({m.start for m in self.mentions if first <= m.start < last}):
                 end = start
                 for word in islice(cues.WORD_OR_TWO.finditer(plain, start, last), NEAR):
@@ -147,16 +167,31 @@ class Reading:
         ]
 
     @cached_property
-    def _windows(self) -> list[tuple[int, int]]:
-        """The stretches within which concepts count as related: the statement, or single items of a keyword list."""
-        plain, start, end = self.text.plain, self.statement.start, self.statement.end
-        heading = cues.KEYWORD_HEADING.match(plain, start, end)
-        items = list(_items(plain, heading.end() if heading else start, end))
-        bare = [item for item in items if not self._says(item)]
-        if not heading and len(bare) < len(items) and len(bare) <= LONGEST_LIST:
-            return [(start, end)]
-        terse = [item for item in bare if self._is_terse(item)] if len(bare) <= LONGEST_LIST else []
-        return [item for item in items if item not in bare or item in terse]
+    def stretches(self) -> list[tuple[int, int]]:
+        """Where concepts count as related: the whole statement, or single items of a list."""
+        if not self._is_list and len(self._bare) < len(self._list_items):
+            return [(self.statement.start, self.statement.end)]
+        terse = [item for item in self._bare if self._is_terse(item)] if len(self._bare) <= LONGEST_LIST else []
+        return [item for item in self._list_items if item not in self._bare or item in terse]
+
+    @cached_property
+    def _is_list(self) -> bool:
+        """Whether it is a list of keywords: it says so, or has more bare items than anybody speaks."""
+        return bool(self._heading) or len(self._bare) > LONGEST_LIST
+
+    @cached_property
+    def _heading(self) -> re.Match[str] | None:
+        return cues.KEYWORD_HEADING.match(self.text.plain, self.statement.start, self.statement.end)
+
+    @cached_property
+    def _list_items(self) -> list[tuple[int, int]]:
+        start = self._heading.end() if self._heading else self.statement.start
+        return list(_items(self.text.plain, start, self.statement.end))
+
+    @cached_property
+    def _bare(self) -> list[tuple[int, int]]:
+        """The items that have no words of a sentence."""
+        return [item for item in self._list_items if not self._says(item)]
 
     def _says(self, item: tuple[int, int]) -> bool:
         """Whether the item has the words of a sentence: a verb, or small words outside the terms of the field."""

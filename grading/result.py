@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 
@@ -61,3 +62,14 @@ class Grade:
     def contradicted(self) -> tuple[Finding, ...]:
         """The findings that the evidence speaks against."""
         return tuple(f for f in self.findings if f.verdict == "contradicted")
+
+    def about(self, points: Container[str]) -> Grade:
+        """The grade of an answer that was asked for these points only: scored on them alone."""
+        kept = tuple(p for p in self.points if p.point in points)
+        return replace(self, points=kept, score=score(kept), followup=None)
+
+
+def score(points: Sequence[PointGrade]) -> float:
+    """0 to 10: what was earned of these points."""
+    total = sum(p.points for p in points)
+    return round(10 * sum(p.award * p.points for p in points) / total, 2) if total else 0.0

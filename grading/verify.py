@@ -177,20 +177,25 @@ def _plan_claim(
                 not_run(card, claim_id, build.name, missing.zh if made.language == "zh" else missing.en)
             )
             continue
-        task = Task(
-            probe=probe.name,
-            engine=probe.engine,
-            level=at,
-            params=resolved,
-            build=build.name,
-            config=probe.engine_config(resolved),
-            probe_code=code_hash(probe),
-            build_digest=site.identities[build.name]["digest"],
-            timeout_s=probe.timeout_s,
-        )
+        task = task_on(site, build.name, probe, at, resolved)
         if task.key not in made.claims_of:
             made.tasks.append(task)
         made.claims_of.setdefault(task.key, []).append((card, claim_id))
+
+
+def task_on(site: Site, build: str, probe: Probe, level: str, params: Mapping[str, Any]) -> Task:
+    """The run of a probe on a build that is ready; `params` has every parameter."""
+    return Task(
+        probe=probe.name,
+        engine=probe.engine,
+        level=level,
+        params=params,
+        build=build,
+        config=probe.engine_config(dict(params)),
+        probe_code=code_hash(probe),
+        build_digest=site.identities[build]["digest"],
+        timeout_s=probe.timeout_s,
+    )
 
 
 def _level(claim: Claim, probe: Probe, build: Build, wanted: str | None) -> str | None:

@@ -4,7 +4,9 @@
 
 It talks JSON lines over two inherited pipes of its own, since engines print on stdout. In:
 `{"run", "probe", "engine", "level", "params", "config"}`. Out: `{"event": "ready" | "starting" |
-"started" | "running" | "done", ...}`. An engine lives as long as consecutive runs ask for the same config.
+"started" | "running" | "done", ...}`. With `"prepare": true` nothing is observed and nothing is "done": what the run
+would need is started or imported, so that the same command without it answers at once.
+An engine lives as long as consecutive runs ask for the same config.
 When the runner's end of the pipe closes, the worker kills its own process group: no engine outlives its runner.
 """
 
@@ -45,6 +47,9 @@ def main(read_fd: int, write_fd: int) -> None:
     tell("ready", pid=os.getpid())
     session = _Session(hello, tell)
     while (command := commands.get()) is not None:
+        if command.get("prepare"):
+            session.prepare(command, about)
+            continue
         tell("running", run=command["run"])
         tell("done", run=command["run"], **session.execute(command, about))
     session.close()
@@ -94,6 +99,20 @@ class _Session:
             *run.modifications,
         ]
         return result
+
+    def prepare(self, command: dict[str, Any], about: dict[str, Any]) -> None:
+        """Start the command's engine, or import what its probe drives. What fails here will fail in the run."""
+        try:
+            probe = core.find_probe(command["probe"], command["engine"])
+            if command["config"] is not None:
+                self._open(command, about)
+                return
+            os.environ.update(importlib.import_module(f"inferproof.probes.{command['engine']}_engine").ENVIRONMENT)
+            for symbol in probe.covers:
+                importlib.import_module(symbol.partition(":")[0])
+        except Exception:
+            self.close()
+            traceback.print_exc()
 
     def _open(self, command: dict[str, Any], about: dict[str, Any]) -> float | None:
         key = core.canonical([command["engine"], command["level"], command["config"]])

@@ -59,7 +59,7 @@ class _Injection:
         return []
 
 
-def _vllm_inject(run: Run, prompt_tokens: int, stream_tokens: int, after_tokens: int, seed: int) -> Any:
+def inject(run: Run, prompt_tokens: int, stream_tokens: int, after_tokens: int, seed: int) -> Any:
     """One stream with one long prompt thrown in: (the injection, the stream, the long prompt's answer)."""
     stream = Request(random_tokens(STREAM_PROMPT, seed=seed), stream_tokens)
     long = Request(random_tokens(prompt_tokens, seed=seed + 1), 1)
@@ -106,7 +106,7 @@ def vllm_interference(
 ) -> Observations:
     """Throw a long prompt into a running stream and read every plan of its prefill."""
     run.modifications.append(vllm_engine.WATCHED)
-    injection, _, _ = _vllm_inject(run, prompt_tokens, stream_tokens, after_tokens, seed=41)
+    injection, _, _ = inject(run, prompt_tokens, stream_tokens, after_tokens, seed=41)
     steps = [dict(step) for step in injection.steps]
     return {
         "token_budget": run.engine.flags["max_num_batched_tokens"],
@@ -155,12 +155,12 @@ def vllm_budgets(
     scheduler = run.engine.scheduler
     usual = scheduler.max_num_scheduled_tokens
     taken: dict[int, list[dict[str, float]]] = {large: [], small: []}
-    _vllm_inject(run, prompt_tokens, stream_tokens, after_tokens, seed=51)  # a first time, which is always slow
+    inject(run, prompt_tokens, stream_tokens, after_tokens, seed=51)  # a first time, which is always slow
     try:
         for repeat in range(repeats):
             for budget, times in taken.items():
                 scheduler.max_num_scheduled_tokens = budget
-                _, stream, long = _vllm_inject(run, prompt_tokens, stream_tokens, after_tokens, seed=60 + 2 * repeat)
+                _, stream, long = inject(run, prompt_tokens, stream_tokens, after_tokens, seed=60 + 2 * repeat)
                 times.append(gaps(stream, long, after_tokens))
                 run.engine.flush()
     finally:

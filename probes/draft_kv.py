@@ -156,7 +156,7 @@ def sglang_rollback(run: Run, *, width: int = 8) -> Observations:
         committed += len(path)
     kept = rows.req_to_token[request.req_pool_idx, PROMPT:committed].long()
     found = [float(mark) for mark in pool.k_buffer[0][kept, 0, 0]]
-    _settle(request, committed, allocated)
+    settle(request, committed, allocated)
     free_running = allocator.available_size()
     from sglang.srt.mem_cache.common import release_kv_cache
 
@@ -207,7 +207,7 @@ def _request(rows: Any) -> Any:
     return request
 
 
-def _settle(request: Any, committed: int, allocated: int) -> None:
+def settle(request: Any, committed: int, allocated: int) -> None:
     """Tell the request how far its KV goes; 0.5.16 keeps the allocated length in an object of its own."""
     request.kv_committed_len = committed
     if hasattr(request, "kv_allocated_len"):

@@ -2,7 +2,8 @@
 
 Question
     With the same mean load for each rank, how much work does the busiest rank have? What does a load balancer that
-    knows past averages (EPLB) make of it, and what can it not mend?
+    knows past averages (EPLB) make of it, and what can it not mend? How many experts must a batch read, and how few
+    rows does each of them get?
 Watched
     The expert ids that either engine's own top-k router (its torch path) picks from given router logits, counted by
     expert and by rank, step by step. The placement that the engine's own EPLB algorithm makes of the summed counts,
@@ -114,6 +115,75 @@ def sglang_routed_rows(
 
     traffic = _Traffic(hot, preference, tokens, steps, experts, ranks)
     return traffic.observed(route, place, spare_experts)
+
+
+_TOUCHED = {
+    "experts_read": "different experts that the router picks for a batch of each size",
+    "share_read": "the same as a share of all experts",
+    "rows_per_expert": "rows that a picked expert computes, mean, for each batch size",
+    "rows_of_busiest": "rows of the expert with the most rows, for each batch size",
+}
+
+
+@probe(
+    engine="vllm",
+    levels=("component",),
+    observes=_TOUCHED,
+    covers=("vllm.model_executor.layers.fused_moe.cpu_fused_moe:select_experts",),
+)
+def vllm_experts_read(
+    run: Run,
+    *,
+    batches: list[int] = [1, 8, 64, 512],  # noqa: B006
+    experts: int = 128,
+    top_k: int = 8,
+) -> Observations:
+    """Route batches of several sizes, without preference, and count the experts that each batch needs."""
+    os.environ.update(vllm_engine.ENVIRONMENT)
+    run.modifications += vllm_engine.force_cpu()
+    from vllm.model_executor.layers.fused_moe.cpu_fused_moe import select_experts
+
+    def route(logits: Any) -> Any:
+        return select_experts(logits, logits, top_k, use_grouped_topk=False, renormalize=True)[1]
+
+    return _experts_read(route, batches, experts)
+
+
+@probe(
+    engine="sglang",
+    levels=("component",),
+    observes=_TOUCHED,
+    covers=("sglang.srt.layers.moe.topk:fused_topk_torch_native",),
+)
+def sglang_experts_read(
+    run: Run,  # noqa: ARG001 - every probe is given its run
+    *,
+    batches: list[int] = [1, 8, 64, 512],  # noqa: B006
+    experts: int = 128,
+    top_k: int = 8,
+) -> Observations:
+    """Route batches of several sizes, without preference, and count the experts that each batch needs."""
+    sglang_engine.prepare()
+    from sglang.srt.layers.moe.topk import fused_topk_torch_native
+
+    def route(logits: Any) -> Any:
+        return fused_topk_torch_native(logits, logits, top_k, renormalize=True)[1]
+
+    return _experts_read(route, batches, experts)
+
+
+def _experts_read(route: Callable[[Any], Any], batches: Sequence[int], experts: int) -> Observations:
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    chosen = [route(torch.randn(tokens, experts, generator=generator)) for tokens in batches]
+    rows = [[n for n in torch.bincount(ids.flatten().long()).tolist() if n] for ids in chosen]
+    return {
+        "experts_read": [len(r) for r in rows],
+        "share_read": [len(r) / experts for r in rows],
+        "rows_per_expert": [mean(r) for r in rows],
+        "rows_of_busiest": [max(r) for r in rows],
+    }
 
 
 class _Traffic:

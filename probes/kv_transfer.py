@@ -13,10 +13,7 @@ Sources
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
-from inferproof.probes import sglang_engine, vllm_engine
+from inferproof.probes import kv_size
 from inferproof.probes.core import Observations, Run, probe
 
 _SIZES = {
@@ -42,8 +39,7 @@ def sizes(bytes_per_token: int, prompt_tokens: int, link_gbit_s: float) -> Obser
     }
 
 
-_SLOTS = 64
-"""Tokens in the pool that is made to be weighed; SGLang adds one page."""
+_STORED_AS = {"bfloat16": "bf16", "float8_e4m3fn": "fp8"}
 
 
 @probe(
@@ -56,7 +52,7 @@ _SLOTS = 64
     ),
 )
 def sglang_prompt_kv(
-    run: Run,  # noqa: ARG001 - every probe is given its run
+    run: Run,
     *,
     layers: int = 32,
     kv_heads: int = 8,
@@ -67,19 +63,10 @@ def sglang_prompt_kv(
     link_gbit_s: float = 100.0,
 ) -> Observations:
     """Make a small KV pool and weigh it; with `latent` above 0 a pool of MLA (`latent` and `head_dim` a token)."""
-    sglang_engine.prepare()
-    import torch
-    from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, MLATokenToKVPool
-
-    common: dict[str, Any] = {
-        "size": _SLOTS - 1, "page_size": 1, "dtype": getattr(torch, dtype), "layer_num": layers, "device": "cpu",
-        "enable_memory_saver": False,
-    }  # fmt: skip
-    if latent:
-        total = MLATokenToKVPool(kv_lora_rank=latent, qk_rope_head_dim=head_dim, **common).get_kv_size_bytes()
-    else:
-        total = sum(MHATokenToKVPool(head_num=kv_heads, head_dim=head_dim, **common).get_kv_size_bytes())
-    return sizes(int(total) // _SLOTS, prompt_tokens, link_gbit_s)
+    weighed = kv_size.sglang_pool(
+        run, layers=layers, kv_heads=kv_heads, head_dim=head_dim, latent=latent, stored_as=_STORED_AS[dtype]
+    )
+    return sizes(int(weighed["bytes_per_token"]), prompt_tokens, link_gbit_s)
 
 
 @probe(
@@ -103,13 +90,7 @@ def vllm_prompt_kv(
     link_gbit_s: float = 100.0,
 ) -> Observations:
     """Ask a KV-cache spec for the bytes of its page; with `latent` above 0 the spec of MLA."""
-    os.environ.update(vllm_engine.ENVIRONMENT)
-    run.modifications += vllm_engine.force_cpu()
-    import torch
-    from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec
-
-    spec: Any = FullAttentionSpec
-    if latent:
-        spec, kv_heads, head_dim = MLAAttentionSpec, 1, latent + head_dim
-    page = spec(block_size=16, num_kv_heads=kv_heads, head_size=head_dim, dtype=getattr(torch, dtype)).page_size_bytes
-    return sizes(layers * page // 16, prompt_tokens, link_gbit_s)
+    declared = kv_size.vllm_pool(
+        run, layers=layers, kv_heads=kv_heads, head_dim=head_dim, latent=latent, stored_as=_STORED_AS[dtype]
+    )
+    return sizes(int(declared["bytes_per_token"]), prompt_tokens, link_gbit_s)

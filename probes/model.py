@@ -1,7 +1,8 @@
 """Local model configs with random weights: small enough for two CPU cores, real enough for the real engines.
 
-The engines load them with `load_format=dummy`, so there is no weight file. The tokenizer maps the word
-`t<i>` to token id i, which lets text-only entry points (beam search, chat) be driven in token ids too.
+The engines load them with `load_format=dummy`, so there is no weight file, but for `weighted` (see `weights.py`). The
+tokenizer maps the word `t<i>` to token id i, which lets text-only entry points (beam search, chat) be driven in token
+ids too.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from inferproof.probes import weights
+
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32},
     "small": {"hidden_size": 256, "layers": 4, "heads": 4, "kv_heads": 4, "head_dim": 64},
     "mid": {"hidden_size": 512, "layers": 8, "heads": 8, "kv_heads": 4, "head_dim": 64},
+    "weighted": {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32},
 }
 VOCABULARY = 4096
 
@@ -46,10 +50,16 @@ def make(folder: Path, size: str) -> Path:
     for name, content in files.items():
         text = json.dumps(content, indent=1)
         if not (path / name).exists() or (path / name).read_text() != text:
-            temporary = path / f".{name}.{os.getpid()}.tmp"  # two workers may make the same model at once
-            temporary.write_text(text)
-            temporary.replace(path / name)
+            _write(path / name, text.encode())
+    if size == "weighted" and not (path / "model.safetensors").exists():
+        _write(path / "model.safetensors", weights.safetensors(config(size)))
     return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")  # two workers may make the same model at once
+    temporary.write_bytes(content)
+    temporary.replace(path)
 
 
 def _tokenizer() -> dict[str, Any]:
@@ -78,3 +88,40 @@ def _tokenizer() -> dict[str, Any]:
             "chat_template": "{% for m in messages %}{{ m['content'] }} {% endfor %}",
         },
     }  # fmt: skip
+
+
+def write_weights(folder: Path, size: str) -> None:
+    """Random weights in a file of the model's folder, for `load_format=safetensors`.
+
+    Weights that an engine makes up while loading differ with the number of ranks, and are so small that a layer
+    changes nothing for the next one.
+    """
+    path = folder / "model.safetensors"
+    if path.exists():
+        return
+    import torch
+    from safetensors.torch import save_file
+
+    generator = torch.Generator().manual_seed(0)
+    made = {}
+    for name, shape in _shapes(config(size)).items():
+        norm = len(shape) == 1
+        made[name] = torch.ones(shape) if norm else torch.randn(shape, generator=generator) * shape[-1] ** -0.5
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    save_file(made, temporary)
+    temporary.replace(path)
+
+
+def _shapes(c: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The parameters of a Qwen3 checkpoint with tied embeddings."""
+    hidden, inner, dim = c["hidden_size"], c["intermediate_size"], c["head_dim"]
+    query, kv = c["num_attention_heads"] * dim, c["num_key_value_heads"] * dim
+    layer: dict[str, tuple[int, ...]] = {
+        "self_attn.q_proj": (query, hidden), "self_attn.k_proj": (kv, hidden), "self_attn.v_proj": (kv, hidden),
+        "self_attn.o_proj": (hidden, query), "self_attn.q_norm": (dim,), "self_attn.k_norm": (dim,),
+        "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner),
+        "input_layernorm": (hidden,), "post_attention_layernorm": (hidden,),
+    }  # fmt: skip
+    layers = range(c["num_hidden_layers"])
+    shapes = {f"model.layers.{i}.{name}.weight": shape for i in layers for name, shape in layer.items()}
+    return shapes | {"model.embed_tokens.weight": (c["vocab_size"], hidden), "model.norm.weight": (hidden,)}

@@ -116,7 +116,8 @@ class SGLangEngine:
         for place in ("model_path", "host", "port", "log_level"):  # of this run, not of the engine's behaviour
             self.flags.pop(place, None)
         self.modifications = [
-            "The model has random weights (load_format=dummy).",
+            "The model has random weights "
+            + ("(load_format=dummy)." if arguments["load_format"] == "dummy" else "from a file of ours (weights.py)."),
             *([FORKED] if level == "engine" else ()),
             *(f"The package {name} is a placeholder; the real one is not installed." for name in placeholders()),
         ]

@@ -21,7 +21,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,7 +61,7 @@ def vllm_two_ranks(run: Run, *, prompt_tokens: int = 64, max_tokens: int = 6) ->
         raise Unavailable("a folder for local model configs is needed")
     run.modifications.append(_WRAPPED)
     folder = model.make(run.models, "tiny")
-    _write_weights(folder / "model.safetensors", model.config("tiny"))
+    model.write_weights(folder, "tiny")
     request = Request(random_tokens(prompt_tokens, seed=1), max_tokens=max_tokens)
     alone, two = (_observed(run.models, ranks, request) for ranks in (1, 2))
     run.samples |= {"collectives_by_pass": two["passes"], "all_reduce_s": two["timed"]}
@@ -92,38 +92,6 @@ _WRAPPED = "The ranks' communicator is wrapped to record each collective; the mo
 
 def _count(shapes: Iterable[Sequence[int]]) -> int:
     return sum(math.prod(shape) for shape in shapes)
-
-
-def _write_weights(path: Path, config: Mapping[str, Any]) -> None:
-    """Random weights in a file, since weights made up while loading differ with the number of ranks."""
-    if path.exists():
-        return
-    import torch
-    from safetensors.torch import save_file
-
-    generator = torch.Generator().manual_seed(0)
-    made = {}
-    for name, shape in _shapes(config).items():
-        norm = len(shape) == 1
-        made[name] = torch.ones(shape) if norm else torch.randn(shape, generator=generator) * shape[-1] ** -0.5
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    save_file(made, temporary)
-    temporary.replace(path)
-
-
-def _shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The parameters of a Qwen3 checkpoint with tied embeddings."""
-    hidden, inner, dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
-    query, kv = config["num_attention_heads"] * dim, config["num_key_value_heads"] * dim
-    layer: dict[str, tuple[int, ...]] = {
-        "self_attn.q_proj": (query, hidden), "self_attn.k_proj": (kv, hidden), "self_attn.v_proj": (kv, hidden),
-        "self_attn.o_proj": (hidden, query), "self_attn.q_norm": (dim,), "self_attn.k_norm": (dim,),
-        "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner),
-        "input_layernorm": (hidden,), "post_attention_layernorm": (hidden,),
-    }  # fmt: skip
-    layers = range(config["num_hidden_layers"])
-    shapes = {f"model.layers.{i}.{name}.weight": shape for i in layers for name, shape in layer.items()}
-    return shapes | {"model.embed_tokens.weight": (config["vocab_size"], hidden), "model.norm.weight": (hidden,)}
 
 
 def _observed(models: Path, ranks: int, request: Request) -> dict[str, Any]:
@@ -263,13 +231,22 @@ def none_collective_bytes(
     latency_us_each: float = 10.0,
 ) -> Observations:
     """Compute what a forward pass of `tokens` tokens must move between ranks."""
+    moved = collective(layers=layers, hidden_size=hidden_size, value_bytes=value_bytes, tokens=tokens, ranks=ranks)
+    return {
+        **moved,
+        "link_us": moved["wire_bytes_per_rank"] / (link_gbyte_s * 1e9) * 1e6,
+        "latency_us": float(moved["all_reduces"] * latency_us_each),
+    }
+
+
+def collective(
+    *, layers: int, hidden_size: int, value_bytes: int = 2, tokens: int = 1, ranks: int = 2
+) -> dict[str, int | float]:
+    """All-reduces of a forward pass (two a layer and the embedding's), and bytes: of one, of all, sent by each rank."""
     all_reduces, message = 2 * layers + 1, tokens * hidden_size * value_bytes
-    wire = all_reduces * message * 2 * (ranks - 1) / ranks
     return {
         "all_reduces": all_reduces,
         "message_bytes": message,
         "pass_bytes": all_reduces * message,
-        "wire_bytes_per_rank": wire,
-        "link_us": wire / (link_gbyte_s * 1e9) * 1e6,
-        "latency_us": float(all_reduces * latency_us_each),
+        "wire_bytes_per_rank": all_reduces * message * 2 * (ranks - 1) / ranks,
     }

@@ -34,6 +34,9 @@ ENVIRONMENT = {
 DEFAULTS = {"model": "tiny", "load_format": "dummy", "enforce_eager": True, "disable_log_stats": False, "seed": 0}
 
 RANDOM_WEIGHTS = "The model has random weights (load_format=dummy) and runs without compilation (enforce_eager)."
+FROM_FILE = (
+    "The model has random weights from a file of ours (weights.py) and runs without compilation (enforce_eager)."
+)
 RANDOM_ON_GPU = "The model has random weights (load_format=dummy)."
 NO_FORWARD = "A null executor fabricates tokens in place of the forward pass."
 FORCED_CPU = "vllm.platforms.current_platform is set to CpuPlatform: this CUDA build finds no platform on this machine."
@@ -70,8 +73,9 @@ def start(
     if models is None:
         raise Unavailable("a folder for local model configs is needed")
     os.environ.update(ENVIRONMENT)
-    modifications = [_MADE_OF[level], *force_cpu()]
     arguments = {**DEFAULTS, **config}
+    weighted = level == "engine" and arguments["load_format"] != "dummy"
+    modifications = [FROM_FILE if weighted else _MADE_OF[level], *force_cpu()]
     arguments["model"] = str(model.make(models, arguments["model"]))
     if level == "control":
         from inferproof.probes.null_executor import null_executor

@@ -38,7 +38,8 @@ class Stated:
     unit: str | None = None
     """Unit of that number as the grader reads it: tokens, requests, ms, percent, ratio, count..."""
     given: Mapping[str, str] = field(default_factory=dict)
-    """Probe parameter -> unit, for parameters that the answer may set itself (a 1040-token prompt)."""
+    """Probe parameter -> unit, for parameters that the answer may set itself (a 1040-token prompt). A claim that is
+    arithmetic is then computed again with the answer's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,8 @@ class RubricPoint:
     claims: tuple[str, ...] = ()
     evidence_of: EvidenceOf
     examples: Examples
+    prompt: Text | None = None
+    """What a drill asks for this step; a card whose points all have one is asked step by step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +139,8 @@ class Misconception:
     stated: Stated
     examples: Mapping[Language, tuple[str, ...]]
     """Wordings that must be recognised."""
+    unless: tuple[str, ...] = ()
+    """Rubric points: an answer that touches on every one of them has backed the sentence, and may say it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -290,6 +290,12 @@ def _inconsistencies(card: Card, file: Path) -> Iterator[tuple[Location, str]]:
         elif not (claim.expect or "").strip():
             yield (*at, "expect"), "a claim with a probe needs a predicate over its observations"
     points = {p.id for p in card.rubric}
+    prompted = [p.prompt is not None for p in card.rubric]
+    if any(prompted) and not all(prompted):
+        yield ("rubric", prompted.index(False)), "has no prompt; either every point is a step with a prompt, or none is"
+    for i, misconception in enumerate(card.misconceptions):
+        for missing in (point_id for point_id in misconception.unless if point_id not in points):
+            yield ("misconceptions", i, "unless"), f"there is no rubric point '{missing}'"
     for where, index, cited in (
         *(("rubric", i, p.claims) for i, p in enumerate(card.rubric)),
         *(("answer", i, p.claims) for i, p in enumerate(card.answer)),

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from inferproof.questions.files import card_files
+
+_FIELDS = {"stamp", "id", "title", "question", "points", "prompts"}
 
 
 class Heading(NamedTuple):
@@ -21,7 +23,16 @@ class Heading(NamedTuple):
     id: str
     title: dict[str, str]
     question: dict[str, str]
+    points: list[str]
+    """Ids of its rubric points."""
+    prompts: list[dict[str, str]]
+    """One for each step of a card that is asked step by step, else none."""
     file: str
+
+    @property
+    def collection(self) -> str:
+        """The folder that the card's file is in."""
+        return Path(self.file).parent.name
 
 
 def headings(remembered: Path, extra: Iterable[Path] = ()) -> dict[str, Heading]:
@@ -38,18 +49,41 @@ def headings(remembered: Path, extra: Iterable[Path] = ()) -> dict[str, Heading]
         stat = file.stat()
         stamp = [stat.st_mtime_ns, stat.st_size]
         entry = known.get(str(file))
-        if not isinstance(entry, dict) or set(entry) != {"stamp", "id", "title", "question"} or entry["stamp"] != stamp:
+        if not isinstance(entry, dict) or set(entry) != _FIELDS or entry["stamp"] != stamp:
             from inferproof.questions.deck import read_card
 
             card = read_card(file)
-            entry = {"stamp": stamp, "id": card.id, "title": vars_of(card.title), "question": vars_of(card.question)}
+            entry = {
+                "stamp": stamp,
+                "id": card.id,
+                "title": vars_of(card.title),
+                "question": vars_of(card.question),
+                "points": [point.id for point in card.rubric],
+                "prompts": [vars_of(point.prompt) for point in card.rubric if point.prompt],
+            }
         now[str(file)] = entry
     if now != known:
         partial = remembered.with_suffix(f".{os.getpid()}.partial")
         with contextlib.suppress(OSError):  # only a memory: where it cannot be written, the cards are read again
             partial.write_text(json.dumps(now), encoding="utf-8")
             partial.replace(remembered)
-    return {e["id"]: Heading(e["id"], e["title"], e["question"], file) for file, e in now.items()}
+    return {
+        e["id"]: Heading(e["id"], e["title"], e["question"], e["points"], e["prompts"], file) for file, e in now.items()
+    }
+
+
+def least_answered(among: Iterable[Heading], attempts: Mapping[str, int], count: int) -> list[Heading]:
+    """So many of the cards answered least, from each collection in turn."""
+    by_collection: dict[str, list[Heading]] = {}
+    for heading in sorted(among, key=lambda h: attempts.get(h.id, 0)):
+        by_collection.setdefault(heading.collection, []).append(heading)
+    chosen: list[Heading] = []
+    while by_collection and len(chosen) < count:
+        for name in list(by_collection):
+            chosen.append(by_collection[name].pop(0))
+            if not by_collection[name]:
+                del by_collection[name]
+    return chosen[:count]
 
 
 def vars_of(text: Any) -> dict[str, str]:

@@ -5,7 +5,6 @@ Every function returns a rich renderable that reads well at 80 columns. rich is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
@@ -14,12 +13,14 @@ from inferproof.grading.result import Finding, Grade, PointGrade
 from inferproof.grading.verdict import Verdict, best_reach, of_claim, summary
 from inferproof.questions.card import Card, Language
 from inferproof.reports import values
+from inferproof.reports.shapes import indented as _indented
+from inferproof.reports.shapes import table as _table
+from inferproof.reports.shapes import text as _text
 from inferproof.reports.words import say
 from inferproof.runners.builds import Bilingual, Build
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
-    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -30,9 +31,6 @@ _STYLES = {
     "ready": "green", "broken": "bold red", "not set up": "dim", "by hand": "dim",
     "ok": "green", "warn": "yellow", "no": "bold red",
 }  # fmt: skip
-
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Escape sequences and control characters other than line breaks and tabs."""
 
 BuildState = Literal["ready", "not set up", "broken"]
 FEW_CARDS = 5
@@ -186,12 +184,9 @@ def grade_view(card: Card, grade: Grade, language: Language) -> Group:
     for point in grade.points:
         parts += _point(point, criteria.get(point.point, ""), language)
     parts += _layers(grade, language)
-    for verdict in ("contradicted", "supported"):
-        found = [f for f in grade.findings if f.verdict == verdict]
+    for title, found in _groups(grade.findings):
         if found:
-            parts.append(
-                _text(f"\n{say(language, f'{verdict}_title')}", "bold red" if verdict == "contradicted" else "bold")
-            )
+            parts.append(_text(f"\n{say(language, title)}", "bold red" if "contradicted" in title else "bold"))
         for finding in found:
             parts += _finding(finding, language)
     for followup in card.followups:
@@ -230,9 +225,27 @@ def _layers(grade: Grade, language: Language) -> list[RenderableType]:
     return lines
 
 
+def _groups(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
+    """Findings under their titles: against what was measured, against what was computed, unproven errors, supported."""
+    wrong = [f for f in findings if f.verdict == "contradicted"]
+    return [
+        ("contradicted_title", [f for f in wrong if not _is_computed(f)]),
+        ("computed_contradicted_title", [f for f in wrong if _is_computed(f)]),
+        ("unproven_title", [f for f in findings if f.verdict == "not checked" and f.misconception]),
+        ("supported_title", [f for f in findings if f.verdict == "supported"]),
+    ]
+
+
+def _is_computed(finding: Finding) -> bool:
+    """Whether its number was worked out rather than measured."""
+    return finding.evidence is None and finding.observed is not None
+
+
 def _finding(finding: Finding, language: Language) -> list[RenderableType]:
     lines: list[RenderableType] = [_indented(say(language, "quote", text=" ".join(finding.span.split())), 2)]
-    if finding.observed is not None:
+    if _is_computed(finding):
+        lines.append(_indented(say(language, "stated_computed", observed=finding.observed, stated=finding.stated), 4))
+    elif finding.observed is not None:
         seen = values.value(finding.observed)
         said = {"stated": values.value(finding.stated)} if finding.stated is not None else {}
         where = say(
@@ -241,10 +254,11 @@ def _finding(finding: Finding, language: Language) -> list[RenderableType]:
         lines.append(
             _indented(f"{say(language, 'stated_measured' if said else 'measured', observed=seen, **said)} ({where})", 4)
         )
-    if finding.verdict == "contradicted":
+    if finding.verdict != "supported":
         if finding.instead:
             lines.append(_indented(say(language, "instead", text=finding.instead), 4))
-        lines += [_indented(say(language, "measure_again"), 4), _text(_command(finding.rerun), "cyan")]
+        again = "compute_again" if _is_computed(finding) else "measure_again"
+        lines += [_indented(say(language, again), 4), _text(_command(finding.rerun), "cyan")]
     return lines
 
 
@@ -281,29 +295,6 @@ def doctor_table(findings: Iterable[doctor.Finding], language: Language) -> Tabl
 
 def _of(words: Bilingual, language: Language) -> str:
     return words.zh if language == "zh" else words.en
-
-
-def _table(language: Language, *columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    for column in columns:
-        table.add_column(say(language, column))
-    return table
-
-
-def _text(text: str, style: str = "") -> Text:
-    """Text that is read neither as markup nor by the terminal: answers and logs may hold brackets and escapes."""
-    from rich.text import Text
-
-    return Text(_CONTROL.sub("", text), style=style)
-
-
-def _indented(text: str, by: int, style: str = "") -> Padding:
-    from rich.padding import Padding
-
-    return Padding(_text(text, style), (0, 0, 0, by))
 
 
 def _word(language: Language, word: str) -> Text:

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from inferproof.questions.card import Language
+from inferproof.reports.practice_words import PRACTICE
+
+if TYPE_CHECKING:
+    from inferproof.questions.card import Language
 
 _WORDS: dict[str, tuple[str, str]] = {
     # verdicts and reach, keyed by the words of grading.verdict
@@ -43,6 +46,10 @@ _WORDS: dict[str, tuple[str, str]] = {
     "quote": ("“{text}”", "「{text}」"),
     "full_point": ("for the full point: {text}", "满分需要：{text}"),
     "contradicted_title": ("Contradicted by the engine", "被引擎实测推翻"),
+    "computed_contradicted_title": ("Contradicted by the arithmetic", "与计算不符"),
+    "unproven_title": ("Doubtful, and not tried on this machine yet", "存疑，本机尚未验证"),
+    "stated_computed": ("you said {stated}; computed {observed}", "你说 {stated}；算得 {observed}"),
+    "compute_again": ("compute it again:", "重新计算："),
     "supported_title": ("Supported by evidence", "有证据支持"),
     "stated_measured": ("you said {stated}; measured {observed}", "你说 {stated}；实测 {observed}"),
     "measured": ("measured {observed}", "实测 {observed}"),
@@ -120,11 +127,13 @@ _WORDS: dict[str, tuple[str, str]] = {
     "open_here": ("{open} points open, {card}", "还差 {open} 分，{card}"),
     "nothing_open": ("The latest attempts left no point open.", "最近的作答没有留下失分点。"),
     "untried": ("Not tried yet:", "还没答过："),
-    "to_unlearn": ("Statements the engines contradict", "与引擎实测相反的说法"),
+    "to_unlearn": ("Statements that engines or arithmetic contradict", "与实测或计算相反的说法"),
     "nothing_contradicted": ("None of your statements was contradicted.", "没有说法被实测推翻。"),
     "you_said": ("You said: “{text}”", "你说：「{text}」"),
     "times": ("({count} times)", "（{count} 次）"),
     "engine_gave": ("The engine gave ", "引擎实测为 "),
+    "computation_gave": ("The computation gives ", "计算结果为 "),
+    "compute_yourself": ("Compute it yourself: ", "自己算一遍："),
     "not_stated": ("not {stated}", "而不是 {stated}"),
     "learn_instead": ("What is true: ", "实际情况："),
     "measure_yourself": ("Measure it yourself: ", "自己测一遍："),
@@ -266,4 +275,4 @@ _WORDS: dict[str, tuple[str, str]] = {
 
 def say(language: Language, key: str, **values: Any) -> str:
     """The words for `key` in that language, with `values` put in. Raises KeyError for a key that is not there."""
-    return _WORDS[key][language == "zh"].format(**values)
+    return (_WORDS.get(key) or PRACTICE[key])[language == "zh"].format(**values)

@@ -85,12 +85,12 @@ def _run_build(
                 if worker is not None:
                     worker.kill()
                 listen("worker", {"build": build})
-                worker = Worker(launcher(build, _log_file(logs, build)))
+                worker = Worker(launcher(build, log_file(logs, build)))
             listen("task", {"task": task, "number": number, "of": len(tasks)})
             started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             begun: list[str] = []
             outcome = worker.run(task.key[:12], task, _noting(begun, listen))
-            evidence = ledger.add_evidence(_body(task, outcome, identity, started_at, worker.launch.log.name))
+            evidence = ledger.add_evidence(record_of(task, outcome, identity, started_at, worker.launch.log.name))
             if not evidence.settled and "observing" not in begun and task.config is not None:
                 no_start[task.session] = evidence.reason
             yield Result(task, evidence)
@@ -110,12 +110,14 @@ def _noting(begun: list[str], listen: Listener) -> Listener:
     return note
 
 
-def _log_file(logs: Path, build: str) -> Path:
+def log_file(logs: Path, build: str) -> Path:
+    """Where a new worker of the build writes what its engine prints."""
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     return logs / f"{build}-{now}-{os.getpid()}.log"
 
 
-def _body(task: Task, outcome: Outcome, identity: Mapping[str, Any], started_at: str, log: str) -> dict[str, Any]:
+def record_of(task: Task, outcome: Outcome, identity: Mapping[str, Any], started_at: str, log: str) -> dict[str, Any]:
+    """The body of the evidence record of one run."""
     from dataclasses import asdict
 
     inputs = {k: v for k, v in asdict(task).items() if k != "timeout_s"}

@@ -111,15 +111,7 @@ class Worker:
         """One run. Never raises for what the worker does: a dead, hung or babbling worker is an outcome."""
         started = time.monotonic()
         log_start = self.launch.log.stat().st_size
-        command = {
-            "run": name,
-            "probe": task.probe,
-            "engine": task.engine,
-            "level": task.level,
-            "params": task.params,
-            "config": task.config,
-        }
-        self._send(command)
+        self._send(_command(name, task))
         deadline, phase = started + ENGINE_START_TIMEOUT_S, "starting the engine"
         while True:
             event = self._event()
@@ -139,6 +131,10 @@ class Worker:
             if event["event"] == "observing":
                 deadline, phase = now + task.timeout_s, "observing"
             listen(event["event"], event)
+
+    def prepare(self, task: Task) -> None:
+        """Have the worker start what a run of the task will need, meanwhile; this returns at once."""
+        self._send({**_command("prepare", task), "prepare": True})
 
     def stop(self) -> None:
         """Let the worker close its engine and end; kill what is left of its group, also on an interrupt."""
@@ -212,6 +208,17 @@ class Worker:
             f.seek(max(log_start, self.launch.log.stat().st_size - 4096))
             lines = f.read().decode("utf-8", "replace").strip().splitlines()
         return f"; last line of its log: {lines[-1][:300]}" if lines else ""
+
+
+def _command(name: str, task: Task) -> dict[str, Any]:
+    return {
+        "run": name,
+        "probe": task.probe,
+        "engine": task.engine,
+        "level": task.level,
+        "params": task.params,
+        "config": task.config,
+    }
 
 
 def _group_memory(group: int) -> int:

@@ -35,21 +35,26 @@ def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.Comp
 @pytest.mark.parametrize(
     "command",
     [
-        (),
-        ("verify",),
-        ("drill",),
-        ("grade",),
-        ("report",),
-        ("report", "card"),
-        ("doctor",),
-        ("builds",),
-        ("cards",),
-        ("evidence",),
+        *(
+            "",
+            "verify",
+            "drill",
+            "grade",
+            "stats",
+            "report",
+            "report card",
+            "doctor",
+            "builds",
+            "cards",
+            "evidence",
+            "export anki",
+        ),
+        *(f"calc {name}".strip() for name in ("", "kv", "transfer", "capacity", "pd", "tp", "experts")),
     ],
 )
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_command_has_help_in_both_languages(command: tuple[str, ...], language: str) -> None:
-    done = run(*command, "--help", INFERPROOF_LANG=language)
+def test_every_command_has_help_in_both_languages(command: str, language: str) -> None:
+    done = run(*command.split(), "--help", INFERPROOF_LANG=language)
 
     assert done.returncode == 0
     assert any("\u4e00" <= c <= "\u9fff" for c in done.stdout) == (language == "zh")
@@ -181,10 +186,10 @@ def typing(*arguments: str) -> Iterator[tuple[int, int]]:
     """A command at a terminal that has begun to ask: its process and the terminal's other end."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ["INFERPROOF_LANG"] = "en"
+        os.environ |= {"INFERPROOF_LANG": "en", "PROMPT_TOOLKIT_NO_CPR": "1"}
         os.execv(TOOL, [TOOL, *arguments])
     screen = b""
-    while b"> " not in screen:
+    while b"\x1b[?2004h" not in screen:  # an editor that waits for a paste waits for an answer
         screen += os.read(terminal, 4096)
     yield pid, terminal
     os.close(terminal)

@@ -61,4 +61,4 @@ def test_different_sizes_stand_side_by_side(tmp_path: Path) -> None:
         paths = list(pool.map(lambda size: make(tmp_path, size), SIZES))
 
     assert len(set(paths)) == len(SIZES)
-    assert [json.loads((p / "config.json").read_text())["hidden_size"] for p in paths] == [64, 256, 512]
+    assert [json.loads((p / "config.json").read_text())["hidden_size"] for p in paths] == [64, 256, 512, 64]

@@ -50,7 +50,7 @@ def test_messages_do_not_shrink_with_ranks_but_what_a_rank_sends_grows_to_twice_
 
 
 def test_the_weights_file_holds_every_parameter_of_the_model() -> None:
-    shapes = tensor_parallel._shapes(model.config("tiny"))
+    shapes = model._shapes(model.config("tiny"))
 
     assert tensor_parallel._count(shapes.values()) == 344512
     assert shapes["model.layers.1.mlp.down_proj.weight"] == (64, 128)

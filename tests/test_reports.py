@@ -353,7 +353,7 @@ def test_published_figures_are_marked_recorded_and_never_stand_among_the_observe
 
 
 def test_a_contradicted_statement_comes_once_with_the_measured_value_and_the_command(text: str) -> None:
-    part = _between(text, "### Statements the engines contradict", "## What the engines did")
+    part = _between(text, "### Statements that engines or arithmetic contradict", "## What the engines did")
     assert part.count("You said") == 1
     assert "(2 times)" in part
     assert "**2064** (not 2080), `vllm-cpu`, evidence" in part
