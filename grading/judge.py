@@ -20,7 +20,7 @@ from inferproof.questions.card import Card
 from inferproof.runners.evidence import Evidence
 
 if TYPE_CHECKING:
-    import httpx
+    pass
 
 TIMEOUT_S = 60.0
 MAX_REPLY_BYTES = 1 << 20
