@@ -11,16 +11,13 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inferproof.grading.metrics import AWARDS
 from inferproof.grading.result import Grade
 from inferproof.grading.text import LONGEST
 from inferproof.questions.card import Card
 from inferproof.runners.evidence import Evidence
-
-if TYPE_CHECKING:
-    pass
 
 TIMEOUT_S = 60.0
 MAX_REPLY_BYTES = 1 << 20

@@ -22,7 +22,8 @@ from inferproof.runners import builds, checkout
 from inferproof.runners.builds import Build, BuildError, find_build, load_builds
 from inferproof.runners.checkout import CheckoutError, add, check, forget
 from inferproof.runners.evidence import Evidence
-from inferproof.runners.setup import SetupError, _link
+from inferproof.runners.pip import SetupError
+from inferproof.runners.setup import _link
 from inferproof.runners.site import Site
 from inferproof.runners.symbols import Tree, tree_of
 

@@ -30,7 +30,7 @@ from inferproof.grading.judge import ask
 from inferproof.questions.deck import DeckError, load_deck, read_card
 from inferproof.runners import execute as execute_module
 from inferproof.runners import worker as worker_module
-from inferproof.runners.builds import BuildError, load_builds
+from inferproof.runners.builds import BuildError, shipped_builds
 from inferproof.runners.execute import execute
 from inferproof.runners.ledger import Ledger
 from inferproof.runners.memory import Memory
@@ -216,7 +216,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9
 def test_a_bomb_in_a_list_of_builds_does_not_go_off(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "builds.yaml").write_text(text)
     with pytest.raises(BuildError, match=why):
-        load_builds(tmp_path / "builds.yaml")
+        shipped_builds(tmp_path / "builds.yaml")
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc", ".", "..", "a/b", ".hidden", "a\nb"])
@@ -228,7 +228,7 @@ def test_a_build_cannot_name_a_path(tmp_path: Path, name: str, field: str) -> No
     }  # fmt: skip
     (tmp_path / "builds.yaml").write_text(json.dumps({name if field == "name" else "mine": build}))
     with pytest.raises(BuildError, match=f"(?s){field}: .* is not a plain name"):
-        load_builds(tmp_path / "builds.yaml")
+        shipped_builds(tmp_path / "builds.yaml")
 
 
 @pytest.mark.parametrize("probe", ["../core.x", "os.system", "core.canonical", "/etc/passwd", "..", "__main__.main"])

@@ -218,7 +218,9 @@ def test_a_run_that_fails_is_told(runs: Runs, ledger: Ledger, tmp_path: Path) ->
 
 def test_a_build_that_is_not_set_up_is_told(runs: Runs, ledger: Ledger, tmp_path: Path) -> None:
     made = site(tmp_path)
-    nothing = replace(made, missing={name: load_builds()["vllm-pinned"].refusal for name in made.builds})
+    refusal = load_builds()["vllm-pinned"].refusal
+    assert refusal is not None
+    nothing = replace(made, missing=dict.fromkeys(made.builds, refusal))
     (told,) = measure(CARD, first(ANSWER.format(1024)), nothing, ledger, "en")
     assert CLAIM in told and runs.tasks == []
 
