@@ -137,8 +137,8 @@ def _by_model(model: Model, point: RubricPoint, heard: Sequence[Heard], by_rule:
     strongest = model.strongest(heard, point.id)
     inputs = award_inputs([score for score, _ in strongest.values()], model.points[point.id].full, by_rule.award)
     award = decided(model.card, point.id, inputs)
-    least = min(0.0, max(score for score, _ in strongest.values()))
-    by = {part: heard.span for part, (score, heard) in strongest.items() if heard and score >= least}
+    by = {part: heard.span for part, (score, heard) in strongest.items() if heard and score >= 0}
+    by = by or dict(by_rule.by)
     return _Stated(award if by else 0.0, by, tuple(part for part in strongest if part not in by))
 
 

@@ -182,14 +182,17 @@ def test_drill_without_a_card_asks_the_one_answered_least() -> None:
 
 
 @contextlib.contextmanager
-def typing(*arguments: str) -> Iterator[tuple[int, int]]:
-    """A command at a terminal that has begun to ask: its process and the terminal's other end."""
+def typing(*arguments: str, waiting: bytes = b"\x1b[?2004h") -> Iterator[tuple[int, int]]:
+    """A command at a terminal that has begun to ask: its process and the terminal's other end.
+
+    waiting  what says so: an editor that waits for a paste waits for an answer.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ |= {"INFERPROOF_LANG": "en", "PROMPT_TOOLKIT_NO_CPR": "1"}
         os.execv(TOOL, [TOOL, *arguments])
     screen = b""
-    while b"\x1b[?2004h" not in screen:  # an editor that waits for a paste waits for an answer
+    while waiting not in screen:
         screen += os.read(terminal, 4096)
     yield pid, terminal
     os.close(terminal)

@@ -40,7 +40,7 @@ def test_json_has_the_grade_and_no_prompts() -> None:
 
 
 def test_typed_each_step_waits_for_its_own_answer() -> None:
-    with typing("drill", DESIGN, "--lang", "en") as (pid, terminal):
+    with typing("drill", DESIGN, "--lang", "en", waiting=b"> ") as (pid, terminal):
         os.write(terminal, f"{STEPS[0]}\n.\n".encode())
         second = _until(terminal, b"2. Targets")
         os.write(terminal, f"{STEPS[1]}\n\x04".encode())
