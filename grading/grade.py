@@ -147,7 +147,8 @@ def _point(
 ) -> PointGrade:
     award = stated.award
     why = "none" if award == 0 else "full" if award == 1 else "half"
-    span = " … ".join(dict.fromkeys(stated.by.values())) if award else None
+    said = list(dict.fromkeys(stated.by.values()))
+    span = " … ".join(s for s in said if not any(s != other and s in other for other in said)) if award else None
     if (against := _against(card, point, findings)) is not None:
         award, why, span = 0.0, "against", against.span
     elif award and (wrong := _wrong_number(point, findings)) is not None:
