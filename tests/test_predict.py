@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
@@ -235,6 +236,7 @@ def test_piped_predictions_are_answered_by_runs_of_this_session(tmp_path: Path) 
 def test_at_a_terminal_no_number_is_asked_again_and_ctrl_c_keeps_what_was_answered(tmp_path: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it, and so would its children
         os.environ.update(INFERPROOF_LANG="en", INFERPROOF_DATA=str(tmp_path), TERM="dumb", COLUMNS="80")
         os.execv(TOOL, [TOOL, "drill", "--mode", "predict", "--engine", "vllm", "--seed", "7"])
     seen = ""
