@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -139,9 +140,16 @@ def read_glossary(path: Path) -> Glossary:
     import yaml
 
     try:
-        content: Any = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
+        loader = yaml.CSafeLoader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        content: Any = loader.construct_document(node) if node else {}
     except yaml.YAMLError as error:
         raise GlossaryError(f"{path}: not YAML: {error}") from None
+    names = Counter(key.value for key, _ in node.value) if isinstance(node, yaml.MappingNode) else Counter()
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise GlossaryError(
+            f"{path}: {twice[0]}: stands twice, and YAML would keep only the last; rename one or join them"
+        )
     phrases: dict[str, list[str]] = {}
     for concept, languages in content.items():
         if not isinstance(languages, dict) or not set(languages) <= {"en", "zh"}:

@@ -200,11 +200,11 @@ def point_inputs(card: Card, answer: str) -> dict[str, list[float]]:
     }
 
 
-def main(cards: Sequence[str]) -> None:
-    """Write the model files of these cards (none: all; `award`: none), then how awards are decided."""
+def main() -> None:
+    """Write the model file of every card that has training data, then how awards are decided."""
     deck = load_deck()
     MODELS.mkdir(exist_ok=True)
-    for card in trained_cards() if not cards else set(cards) - {"award"}:
+    for card in trained_cards():
         _write(MODELS / f"{card}.json", model(deck[card]))
         sys.stderr.write(f"{card}\n")
     model_of.cache_clear()
@@ -228,4 +228,4 @@ def _write(file: Path, content: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -87,3 +87,11 @@ def test_a_wrong_glossary_is_refused_with_file_and_concept(tmp_path: Path, conte
         read_glossary(file)
     assert message in str(error.value)
     assert str(file) in str(error.value)
+
+
+def test_a_concept_that_stands_twice_is_refused_rather_than_half_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "glossary.yaml"
+    file.write_text("block: {en: [block]}\npage: {en: [page]}\nblock: {en: [chunk]}\n", encoding="utf-8")
+
+    with pytest.raises(GlossaryError, match="block: stands twice"):
+        read_glossary(file)
