@@ -54,8 +54,6 @@ _DEFAULTS_AND_HELP: dict[str, tuple[Any, str]] = {
     "rows": (None, t("Rows of each expert.", "各专家的行数。")),
 }
 _MODEL = ("layers", "kv_heads", "head_dim", "value_bytes", "latent", "rope_dim")
-
-
 _KINDS = {"value_bytes": float, "rows": str | None}  # of options whose default does not tell it
 
 
@@ -72,17 +70,17 @@ def _calculator(
         _calculate(name, path, given, as_json, lang)
 
     shared = list(Signature.from_callable(command, eval_str=True).parameters.values())[:-1]
-    own = [_option(option, other.get(option), said.get(option)) for option in options]
+    own = [_option(option, other, said) for option in options]
     command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
     example = t(f"Example: inferproof calc {example}", f"例：inferproof calc {example}")
     app.command(name, help=f"{about}\n\n{example}")(command)
 
 
-def _option(name: str, default: Any, said: str | None) -> Parameter:
-    usual, text = _DEFAULTS_AND_HELP[name]
+def _option(name: str, other: Mapping[str, Any], said: Mapping[str, str]) -> Parameter:
+    default, text = _DEFAULTS_AND_HELP[name]
     metavar = "N,N,..." if name == "rows" else _DIMENSIONS.get(name, "").upper() or None
-    option = typer.Option(default or usual, metavar=metavar, help=said or text)
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=_KINDS.get(name, type(usual)))
+    option = typer.Option(other.get(name, default), metavar=metavar, help=said.get(name, text))
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=_KINDS.get(name, type(default)))
 
 
 _calculator(
