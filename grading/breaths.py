@@ -6,25 +6,17 @@ thought in a hundred words is heard badly; in ten it is heard well.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 from inferproof.grading import cues
 from inferproof.grading.reading import Reading
-from inferproof.grading.text import CJK
 
 LONG = 26
 """Words from which on a statement is taken in pieces (two Chinese characters are one word)."""
 SHORTEST = 7
 """Words of a piece at the least; shorter ones go with what follows."""
-_BREATH = re.compile(
-    r"(?<=[,，、;；:：()（）])|(?<=->)|(?<=→)|"
-    r"\b(?=(?:and|so|then|but|because|cause|cuz|which|while|whereas|when|if|until|or|um|uh|er|like|you know|i mean|basically|okay|ok|well|yeah|that's|it's|they|you|we)\b)|"
-    rf"(?<=[{CJK}]) (?=[{CJK}a-z0-9])|(?<=[a-z0-9]) (?=[{CJK}])|"
-    r"(?=然后|所以|因为|但是?|就是说|而且|并且|还有|另外|最后|之后|不过|要是|如果|其实|再就是|接着|比如|反正|后来|省得|才能)|(?<=[嘛啊呢吧呀])(?=.)"
-)
 
 
 def breaths(reading: Reading) -> list[Reading]:
@@ -37,7 +29,7 @@ def breaths(reading: Reading) -> list[Reading]:
 
 def _edges(plain: str, start: int, end: int) -> list[int]:
     edges = [start]
-    for place in (m.start() for m in _BREATH.finditer(plain, start, end)):
+    for place in (m.start() for m in cues.BREATH.finditer(plain, start, end)):
         if _words(plain[edges[-1] : place]) >= SHORTEST:
             edges.append(place)
     if len(edges) > 1 and _words(plain[edges[-1] : end]) < SHORTEST:
