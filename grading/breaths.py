@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from inferproof.grading import cues
 from inferproof.grading.reading import Reading
+from inferproof.grading.statements import words_in
 
 LONG = 26
 """Words from which on a statement is taken in pieces (two Chinese characters are one word)."""
@@ -22,7 +23,7 @@ SHORTEST = 7
 def breaths(reading: Reading) -> list[Reading]:
     """The pieces of a long statement, in order; a short one as it is."""
     statement, plain = reading.statement, reading.text.plain
-    if _words(plain[statement.start : statement.end]) < LONG:
+    if words_in(plain[statement.start : statement.end]) < LONG:
         return [reading]
     return [_piece(reading, start, end) for start, end in pairwise(_edges(plain, statement.start, statement.end))]
 
@@ -30,9 +31,9 @@ def breaths(reading: Reading) -> list[Reading]:
 def _edges(plain: str, start: int, end: int) -> list[int]:
     edges = [start]
     for place in (m.start() for m in cues.BREATH.finditer(plain, start, end)):
-        if _words(plain[edges[-1] : place]) >= SHORTEST:
+        if words_in(plain[edges[-1] : place]) >= SHORTEST:
             edges.append(place)
-    if len(edges) > 1 and _words(plain[edges[-1] : end]) < SHORTEST:
+    if len(edges) > 1 and words_in(plain[edges[-1] : end]) < SHORTEST:
         edges.pop()
     return [*edges, end]
 
@@ -45,10 +46,6 @@ def _piece(reading: Reading, start: int, end: int) -> Reading:
         tuple(m for m in reading.mentions if start <= m.start and m.end <= end),
         tuple(q for q in reading.numbers if start <= q.start < end),
     )
-
-
-def _words(plain: str) -> float:
-    return len(cues.WORD.findall(plain)) + 0.5 * len(cues.CHINESE.findall(plain))
 
 
 def runs(pieces: list[Reading], longest: int) -> Iterator[tuple[int, int]]:
