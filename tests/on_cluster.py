@@ -33,13 +33,13 @@ def main(address: str, ledger_file: str) -> None:
     asked = json.load(sys.stdin)
     with on_cluster(this_site(), address) as site, Ledger(Path(ledger_file)) as ledger:
         tasks = [task(site, wanted) for wanted in asked]
-        print("connected", flush=True)
+        print("connected", file=sys.__stdout__, flush=True)
         for r in execute(
             tasks, ledger, launcher=site.launch, identities=site.identities, logs=site.logs, executor=site.executor
         ):
             ended = r.evidence.ended if r.evidence else "not run"
             said = {"params": dict(r.task.params), "ended": ended, "reason": r.reason, "reused": r.reused}
-            print(json.dumps(said), flush=True)
+            print(json.dumps(said), file=sys.__stdout__, flush=True)
 
 
 if __name__ == "__main__":
