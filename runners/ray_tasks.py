@@ -103,7 +103,7 @@ class RayTasks:
                 group.node = message.text
                 listen("node", {"build": group.tasks[0].build, "node": group.node})
             else:
-                yield _taken(message, group.tasks.pop(0), group.node, ledger)
+                yield taken(message, group.tasks.pop(0), group.node, ledger)
 
     def _stranded(self) -> Iterator[Result]:
         """What no node can take (any more) is not waited for."""
@@ -157,7 +157,7 @@ def _words(wanted: Mapping[str, Any]) -> str:
     return f"{gpu}{wanted['num_cpus']} CPU, {wanted['memory'] >> 30} GiB of memory{slot}"
 
 
-def _taken(message: node.Message, task: Task, sender: str, ledger: Ledger) -> Result:
+def taken(message: node.Message, task: Task, sender: str, ledger: Ledger) -> Result:
     """The record in the ledger, if it is one of this very task and matches its id."""
     if message.kind == "reason":
         return Result(task, None, reason=f"{sender}: {message.text}")

