@@ -45,6 +45,7 @@ class RayTasks:
 
     def __init__(self, ray: Any, digests: Mapping[str, Collection[str]]) -> None:
         self._ray = ray
+        self._remote = ray.remote(node.run)
         self._digests = digests
         """Build -> digest of each different installation of it in the cluster."""
         self._waiting: dict[Any, _Group] = {}
@@ -77,9 +78,8 @@ class RayTasks:
             self._stop(ledger)
 
     def _submit(self, group: _Group) -> None:
-        run = self._ray.remote(node.run)
         how = {"num_returns": "streaming", "max_retries": 0, "scheduling_strategy": "SPREAD", **group.demand}
-        self._waiting[run.options(**how).remote(group.tasks[0].build, list(group.tasks))] = group
+        self._waiting[self._remote.options(**how).remote(group.tasks[0].build, list(group.tasks))] = group
 
     def _read(self, stream: Any, ledger: Ledger, listen: Listener, *, again: bool = True) -> Iterator[Result]:
         """Take one message of the stream. Where its node died, the run it was on is lost; the rest is sent `again`."""
