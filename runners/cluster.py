@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -68,10 +69,8 @@ def _connected(address: str | None) -> Any:
     except ImportError as error:
         raise ClusterError(f"--executor ray needs Ray ({error}); run: pip install 'inferproof[ray]'") from None
     where = address or os.environ.get("RAY_ADDRESS") or "auto"
-    if "://" in where:
-        raise ClusterError(
-            f"{where} is a Ray Client address; give HOST:PORT of the cluster's head, from one of its nodes"
-        )
+    if where != "auto":
+        _reach(where)
     package = str(Path(inferproof.__file__).parent)
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -82,13 +81,24 @@ def _connected(address: str | None) -> Any:
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         first = str(error).strip().partition("\n")[0]
         raise ClusterError(
-            f"no Ray cluster can be used at {where} ({first}); start one with `ray start --head`, join it from this "
-            f"machine with `ray start --address HOST:PORT --num-cpus 0`, and give --ray-address or RAY_ADDRESS"
+            f"no Ray cluster can be used at {where} ({first}); this machine must be a node of it, one with --num-cpus 0 "
+            f"will do: ray start --address HOST:PORT --num-cpus 0"
         ) from None
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     return ray
+
+
+def _reach(where: str) -> None:
+    """Find out at once that nothing listens there, for which Ray takes minutes. Raises ClusterError."""
+    host, _, port = where.rpartition(":")
+    if not host or "//" in host or not port.isdigit():  # Ray Client's ray://HOST:PORT streams no results
+        raise ClusterError(f"the address '{where}' is not HOST:PORT of a Ray cluster's head, such as 10.0.0.1:6379")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise ClusterError(f"no Ray cluster answers at {where} ({error}); `ray status` on its head tells") from None
 
 
 def _surveys(ray: Any) -> list[Mapping[str, Mapping[str, Any]]]:

@@ -256,6 +256,14 @@ def test_without_ray_the_error_names_what_to_install(tmp_path: Path, monkeypatch
         pass
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:10001", "local", "nowhere", "127.0.0.1:99999999"])
+def test_an_address_without_a_cluster_is_an_error_at_once(tmp_path: Path, address: str) -> None:
+    pytest.importorskip("ray", reason="needs inferproof[ray]")
+
+    with pytest.raises(ClusterError, match=address), on_cluster(Site({}, {}, {}, tmp_path), address):
+        pass
+
+
 def test_an_engine_demands_its_place_a_gpu_level_a_gpu_and_arithmetic_neither(task: Task) -> None:
     demands = [demand(replace(task, level=level), "slot") for level in ("arithmetic", "engine", "cuda")]
 
