@@ -81,8 +81,8 @@ def _connected(address: str | None) -> Any:
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         first = str(error).strip().partition("\n")[0]
         raise ClusterError(
-            f"no Ray cluster can be used at {where} ({first}); this machine must be a node of it, one with --num-cpus 0 "
-            f"will do: ray start --address HOST:PORT --num-cpus 0"
+            f"no Ray cluster can be used at {where} ({first}); this machine must be a node of it, if only one that "
+            f"runs nothing: ray start --address HOST:PORT --num-cpus 0"
         ) from None
     finally:
         for number, handler in handlers.items():

@@ -23,6 +23,9 @@ def executing(site: Site, executor: str, ray_address: str | None) -> AbstractCon
     if executor == "ray":
         from inferproof.runners.cluster import on_cluster
 
+        typer.echo(
+            t("asking the nodes of the Ray cluster for their builds", "正在询问 Ray 集群各节点有哪些构建"), err=True
+        )
         return on_cluster(site, ray_address)
     if executor != "local":
         fail(t(f"--executor is '{executor}', expected local or ray", f"--executor 是“{executor}”，应为 local 或 ray"))
