@@ -45,7 +45,8 @@ def normalise(original: str) -> Text:
     origin: list[int] = []
     wraps = _wraps(original[:LONGEST])
     for index, character in enumerate(original[:LONGEST]):
-        for c in _joint(cased) if index in wraps else _forms(character):
+        apart = character == "，" and original[index + 1 : index + 2].isdigit()  # 补到 4，513 个: two numbers
+        for c in _joint(cased) if index in wraps else (*_forms(character), *(" " if apart else "")):
             if c in " \n" and cased and cased[-1] in " \n":
                 if c == "\n":
                     cased[-1] = c
