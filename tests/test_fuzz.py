@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from fuzz_targets import TARGETS, deck, record
+from fuzz_targets import TARGETS, deck
+from test_attestation import record
 
 LEDGER = TARGETS["ledger"].seeds()[0]
 BODY = record().body()
