@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from fuzz_targets import TARGETS, deck
+from fuzz_targets import SMALL, TARGETS, deck
 from test_attestation import record
 
 LEDGER = TARGETS["ledger"].seeds()[0]
@@ -18,6 +18,7 @@ FOUND = {
     "a spoken number beyond every float": ("numbers", ("一" + "亿" * 45).encode()),
     "the same in an answer": ("answers", ("vLLM 命中 一" + "亿" * 45 + " 个 token").encode()),
     "a prompt of hundreds of digits": ("answers", PROMPT.encode()),
+    "a card that cites an unknown figure": ("cards", SMALL.encode()),
     "a schema that is no text": ("ledger", LEDGER.replace(b"CREATE TABLE record", b"CREATE T\xff\xff\xffE record")),
     "a run of endless seconds": ("evidence", json.dumps(BODY | {"seconds": 10**400}).encode()),
 }
