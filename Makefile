@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CARDS := prefix-cache-ttft beam-search-kv preempt-vs-retract
 
-.PHONY: demo test lint format bench faults clean
+.PHONY: demo test lint format bench faults fuzz clean
 
 .venv/made: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -39,8 +39,12 @@ bench: .venv/made  ## the performance that is asked, as ratios measured in one r
 model: .venv/made  ## the learned part of the grader, from grading/training/; the same data gives the same files
 	$(BIN)/python -m inferproof.grading.train
 
-faults: .venv/made  ## 100 killed verifies, a full disk, a read-only home, 10,000 cards: see docs/reliability.md
+faults: .venv/made  ## 100 killed verifies, several at once, a full disk, a read-only home, 10,000 cards: see docs/reliability.md
 	$(BIN)/python tests/faults.py
+
+fuzz: .venv/made  ## coverage-guided fuzzing of every reader, three minutes each: see docs/reliability.md
+	$(BIN)/python -m pip install --quiet --group fuzz
+	$(BIN)/python tests/fuzz.py
 
 clean:
 	rm -rf .venv build dist *.egg-info src/*.egg-info

@@ -110,7 +110,7 @@ def facts_of(card: Card, figures: Mapping[str, Figure]) -> Facts:
             for number in reading.numbers:
                 facts.add((number.value, about))
                 facts.update({(number.whole, None)} if number.whole else ())
-    for figure in (figures[f] for claim in card.claims.values() for f in claim.recorded):
+    for figure in (figures[f] for claim in card.claims.values() for f in claim.recorded if f in figures):
         facts.add((float(figure.value), figure.engine))
         settings = (v for v in figure.setting.values() if isinstance(v, int | float) and not isinstance(v, bool))
         facts.update((float(v), None) for v in settings)

@@ -52,7 +52,10 @@ class Heard:
 
     @property
     def span(self) -> str:
-        """The words of the answer."""
+        """The words of the answer, as they stand there where nothing is between them."""
+        first, last = self.readings[0], self.readings[-1]
+        if first.statement.end == last.statement.start:
+            return first.text.span(first.statement.start, last.statement.end)
         return " ".join(reading.span for reading in self.readings)
 
 

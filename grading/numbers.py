@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 
 from inferproof.grading.text import Text
 
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _TENS = {"十": 10, "百": 100, "千": 1000}
 _MYRIADS = {"万": 10**4, "亿": 10**8}
+_LONGEST_SPOKEN = 32
+"""Characters; 亿亿亿... goes beyond every float."""
 NUMERALS = "零〇一二两三四五六七八九十百千万亿"
 _MULTIPLIERS = {"k": 1e3, "K": 1e3, "M": 1e6, "千": 1e3, "万": 1e4, "亿": 1e8}
 
@@ -94,6 +97,8 @@ def _quantity(match: re.Match[str], cased: str) -> Quantity | None:
     whole = float(match["whole"].replace(",", "")) if match["whole"] else None
     if whole is None and (ratio := _RATIO_WORDS.search(cased, max(0, match.start() - 40), match.start())):
         whole = float(ratio["whole"])
+    if not (isfinite(value) and isfinite(whole or 0)):  # hundreds of digits are a joke, no number
+        return None
     return Quantity(
         value=value,
         unit="percent" if match["hundredth"] else unit,
@@ -110,6 +115,8 @@ def _quantity(match: re.Match[str], cased: str) -> Quantity | None:
 
 def chinese_number(spoken: str) -> float | None:
     """两千零六十四 -> 2064, 二零六四 -> 2064, 三点五 -> 3.5, 三千五 -> 3500; None where it is no number."""
+    if len(spoken) > _LONGEST_SPOKEN:
+        return None
     body, point, fraction = spoken.partition("点")
     whole = _chinese_integer(body)
     if whole is None or not point:

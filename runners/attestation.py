@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -99,6 +100,8 @@ def _check(body: Any) -> None:
                 raise ValueError
         evidence = _adapter(Evidence).validate_json(canonical({**body, "id": ""}), strict=True)
         task = _adapter(Task).validate_json(canonical(body["task"]), strict=True)
+        if not all(map(math.isfinite, (evidence.seconds, evidence.engine_start_s or 0.0))):
+            raise ValueError
     except (ValidationError, ValueError, LookupError, TypeError, AttributeError):
         raise ValueError("the record's fields are not those of evidence") from None
     if task.key != evidence.key:

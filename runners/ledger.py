@@ -36,6 +36,9 @@ CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON record
   BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
 
+_REFUSALS = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What SQLite raises; of a damaged file even its message may be no text."""
+
 
 class LedgerError(RuntimeError):
     """The ledger cannot be used; the message says why, what was kept, and what to do."""
@@ -53,7 +56,7 @@ class Ledger:
             self._db.execute("PRAGMA synchronous=FULL")
             if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name='no_delete'").fetchone():
                 self._db.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as error:
+        except _REFUSALS as error:
             raise self._failed("opened", error, "is its folder writable and the disk not full?") from None
         except OSError as error:
             raise LedgerError(f"the ledger's folder {path.parent} cannot be made: {error.strerror}") from None
@@ -73,7 +76,7 @@ class Ledger:
         row = (identity, kind, key, now, canonical(body))
         try:
             self._db.execute("INSERT OR IGNORE INTO record (id, kind, key, at, body) VALUES (?, ?, ?, ?, ?)", row)
-        except sqlite3.DatabaseError as error:
+        except _REFUSALS as error:
             raise self._failed("written", error, "the run's result was not recorded") from None
         return identity
 
@@ -90,7 +93,7 @@ class Ledger:
             for body in bodies:
                 self.append("evidence", str(body["key"]), body)
             self._db.execute("COMMIT")
-        except sqlite3.DatabaseError as error:
+        except _REFUSALS as error:
             raise self._failed("written", error, "nothing was imported") from None
         finally:
             if self._db.in_transaction:
@@ -129,7 +132,7 @@ class Ledger:
             return dict(
                 self._db.execute("SELECT key, count(*) FROM record WHERE kind=? GROUP BY key", (kind,)).fetchall()
             )
-        except sqlite3.DatabaseError as error:
+        except _REFUSALS as error:
             raise self._failed("read", error, "is another program using it?") from None
 
     def bodies(self, kind: str) -> Iterator[dict[str, Any]]:
@@ -140,7 +143,7 @@ class Ledger:
         """Check the file's structure, and every record against its id; the number of records. Raises LedgerError."""
         try:
             found = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        except sqlite3.DatabaseError as error:
+        except _REFUSALS as error:
             raise self._failed("read", error, "is another program using it?") from None
         if found != "ok":
             raise self._damaged(found)
@@ -153,12 +156,12 @@ class Ledger:
                 if content_id(body) != identity:
                     raise self._damaged(f"record {identity[:12]} does not match its id")
                 yield body
-        except sqlite3.DatabaseError as error:
+        except _REFUSALS as error:
             raise self._failed("read", error, "is another program using it?") from None
         except (ValueError, TypeError, RecursionError) as error:
             raise self._damaged(f"a record is not JSON: {error}") from None
 
-    def _failed(self, done: str, error: sqlite3.DatabaseError, hint: str) -> LedgerError:
+    def _failed(self, done: str, error: Exception, hint: str) -> LedgerError:
         """The error for what SQLite said: the file is damaged, or merely of no use now (locked, full, read-only)."""
         code = getattr(error, "sqlite_errorcode", None)  # none where a value could not be decoded: it is damaged too
         if code is None or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):

@@ -19,6 +19,9 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 EXACTLY = ("--no-deps", "--only-binary=:all:")
 """Only what is listed, and nothing compiled from source."""
 
+_ADDRESS = re.compile(r"(\w+://)(?:[^/\s'\"<>]*@)?([^/\s'\"<>@?#:]+(?::\d+)?)[^\s'\"<>]*")
+_PASSWORD = re.compile(r"[^/\s'\"]{1,256}:[^/\s'\"]{1,256}@")
+
 
 class SetupError(Exception):
     """The environment could not be made; the message says why, with the tail of what pip said, and what to do."""
@@ -45,6 +48,14 @@ def run(build: str, command: list[str], follow: Callable[[str], None] | None = N
 def clean_environment() -> dict[str, str]:
     """Ours without PYTHON*: bytecode must be written, no path of ours leak in. pip's and proxies' settings stay."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def without_secrets(said: str) -> str:
+    """The same with only scheme and host of each address: some indexes have their token in the path or the query.
+
+    pip itself hides the password of a well-formed address and nothing else.
+    """
+    return _PASSWORD.sub("****@", _ADDRESS.sub(r"\1\2/****", said))
 
 
 def diagnosis(said: str) -> str:
@@ -78,7 +89,7 @@ def _lines(command: list[str]) -> Generator[str | int, None, None]:
     try:
         with process.stdout:
             for line in process.stdout:
-                yield line.rstrip()
+                yield without_secrets(line.rstrip())
         yield process.wait()
     finally:
         if process.poll() is None:

@@ -1,6 +1,6 @@
 """The heavy faults, on the real command line and real workers, none of which starts an engine: `make faults`.
 
-    python tests/faults.py [kill|disk|read-only|cards]...
+    python tests/faults.py [kill|together|disk|read-only|cards]...
 
 It prints one JSON line a campaign; the exit status is 1 where a promise was broken. See docs/reliability.md.
 """
@@ -28,6 +28,7 @@ from inferproof.runners.ledger import Ledger
 TOOL = [sys.executable, "-m", "inferproof.cli"]
 VERIFY = [*TOOL, "verify", "--build", "host", "--level", "arithmetic"]
 KILLS = 100
+ROUNDS = 20
 
 _SAYING = """
 from inferproof.grading import verify
@@ -110,6 +111,41 @@ def _killed(env: dict[str, str], after_s: float, after_plan_s: float) -> list[st
     return (first + verify.communicate(timeout=60)[0]).split()
 
 
+def together(folder: Path) -> dict[str, Any]:
+    """In each of 20 rounds two verifies, or four, start at once on an empty ledger; then one more that runs nothing."""
+    records, runs, lost, strange, wrong = 0, 0, 0, 0, list[str]()
+    for number in range(ROUNDS):
+        env = environment(folder)
+        verdicts, said = _at_once(4 if number % 2 else 2, env)
+        own = [{row["evidence"] for row in of if row["evidence"] and not row["reused"]} for of in verdicts]
+        with Ledger(folder / "data/ledger.sqlite") as ledger:
+            ledger.check()
+            kept = [e.id for e in ledger.evidence()]
+        records, runs = records + len(kept), runs + sum(map(len, own))
+        lost += len({row["evidence"] for of in verdicts for row in of if row["evidence"]} - set(kept))
+        strange += len(set(kept) - set().union(*own)) + len(kept) - len(set(kept))
+        (again,), more = _at_once(1, env)
+        wrong += [line for line in (*said, *more) if line]
+        wrong += [f"{row['claim']} ran again" for row in again if row["evidence"] and not row["reused"]]
+        words = {json.dumps([(row["claim"], row["verdict"]) for row in of]) for of in (*verdicts, again)}
+        wrong += ["verdicts differ"] * (len(words) - 1)
+        shutil.rmtree(folder / "data")
+    return {"rounds": ROUNDS, "runs": runs, "records": records, "lost": lost, "recorded but not run, or twice": strange,
+            "processes left": left_running(folder), "errors": wrong,
+            "ok": runs == records > 0 and not (lost or strange or wrong)}  # fmt: skip
+
+
+def _at_once(count: int, env: dict[str, str]) -> tuple[list[list[dict[str, Any]]], list[str]]:
+    """The verdicts of verifies that run at once, and what went wrong in them."""
+    running = [
+        subprocess.Popen([*VERIFY, "--json"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    ended = [(*process.communicate(timeout=600), process.returncode) for process in running]
+    said = [error if code == 3 and "error" not in error else f"{code}: {error}" for _, error, code in ended]
+    return [json.loads(out)["claims"] for out, _, _ in ended], said
+
+
 def on_tmpfs(script: str, folder: Path, size: str = "1m") -> subprocess.CompletedProcess[str]:
     """Run a shell script with a small file system of its own at $SMALL, in a mount namespace of its own."""
     small = folder / "small"
@@ -187,7 +223,7 @@ def cards(folder: Path) -> dict[str, Any]:
 
 
 CAMPAIGNS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "kill": kill, "disk": disk, "read-only": read_only, "cards": cards,
+    "kill": kill, "together": together, "disk": disk, "read-only": read_only, "cards": cards,
 }  # fmt: skip
 
 

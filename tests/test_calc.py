@@ -54,6 +54,8 @@ def test_each_calculator_answers_in_both_languages_and_in_json() -> None:
         (("tp", "--gpus", "8", "--ranks", "3"), "ranks must divide gpus"),
         (("experts", "--rows", "1,x"), "--rows is '1,x', expected numbers"),
         (("kv", "--layers", "0"), "layers is 0"),
+        (("kv", "--tokens", "9" * 400), "too large or too small to compute with"),
+        (("capacity", "--value-bytes", "1e-320"), "too large or too small to compute with"),
         (("kv", "--lang", "fr"), "expected en or zh"),
     ],
 )

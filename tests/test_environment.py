@@ -33,7 +33,7 @@ from inferproof.runners.environment import (
     state,
     worker_command,
 )
-from inferproof.runners.pip import SetupError, diagnosis, run
+from inferproof.runners.pip import SetupError, diagnosis, run, without_secrets
 from inferproof.runners.setup import SetupInterrupted
 
 ABOUT = Bilingual("A tiny engine.", "一个极小的引擎。")
@@ -254,6 +254,46 @@ def test_what_pip_said_is_told_when_it_fails_and_nothing_is_left(over: Build) ->
     with pytest.raises(SetupError, match=r"(?s)other: pip download failed: no package index.*\n.*tinyengine==9\.9"):
         setup.setup(other)
     assert state(other) == "not set up"
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "http://me:s3cr3t-word@127.0.0.1:9/simple", "http://127.0.0.1:9/simple?token=s3cr3t-word",
+        "http://127.0.0.1:9/s3cr3t-word/simple", "me:s3cr3t-word@127.0.0.1:9/simple",
+    ],
+)  # fmt: skip
+def test_a_secret_in_pip_s_settings_is_in_no_message_and_no_file(
+    over: Build, shop: Shop, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PIP_NO_INDEX": "0", "PIP_RETRIES": "0", "PIP_VERBOSE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+        monkeypatch.setenv(name, index)
+    assert over.wheel is not None
+    steps: list[object] = []
+    with pytest.raises(SetupError, match=r"other: pip download failed") as error:
+        setup.setup(replace(over, name="other"), lambda *step: steps.append(step))
+    files = [f for f in shop.cache.rglob("*") if f.is_file() and f.stat().st_size < 1 << 20]
+
+    assert "s3cr3t" not in f"{error.value}{steps}{error.value.__context__}"
+    assert "127.0.0.1:9/****" in str(error.value) or "****@127.0.0.1" in str(error.value)
+    assert files and [f for f in files if b"s3cr3t" in f.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Looking in indexes: https://me:****@host:8/a?t=b http://x", "https://host:8/**** http://x/****"),
+        ("Collecting torch==2.13.0 (from -r /tmp/a.txt (line 3))", "Collecting torch==2.13.0 (from -r /tmp/a.txt"),
+        ("Processing file:///wheels/a.whl", "Processing file:///wheels/a.whl"),
+        ("'proxy: me:word@host:80'", "****@host:80"),
+        ("at http://me:wo/rd@host/", "at http://me/****"),
+        ("at https://token@host", "at https://host/****"),
+    ],
+)
+def test_of_an_address_only_the_host_is_shown(said: str, shown: str) -> None:
+    assert shown in without_secrets(said)
 
 
 def test_a_full_disk_is_a_clear_error_and_leaves_nothing(over: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from inferproof.grading import train
 from inferproof.grading.features import FAMILIES, facts_of, features
 from inferproof.grading.gold import problems, read_gold
-from inferproof.grading.grade import grade, rule_awards
+from inferproof.grading.grade import grade, rule_awards, statements_of
 from inferproof.grading.learned import MODELS, model_of
 from inferproof.grading.reading import readings
 from inferproof.questions.deck import load_deck
@@ -30,6 +30,15 @@ def test_a_wording_that_no_rule_knows_is_heard() -> None:
 
     assert rule_awards(CARD, readings(said))["key-identity"] == 0
     assert point.award == 0.5 and point.span == said and "chained" in point.missing
+
+
+def test_two_neighbours_are_quoted_as_they_stand_in_the_answer() -> None:
+    said = "预算 512 时是 14 个 511 加一个 14，共 15 步，每步都带上那条流的 1 个 token；另外 SGLang 不这样。"
+    model = model_of(CARD.id, POINTS)
+    assert model is not None
+    pairs = [heard for heard in model.hear(statements_of(CARD, said)) if len(heard.readings) == 2]
+
+    assert pairs and all(heard.span in said for heard in pairs)
 
 
 def test_an_award_has_words_that_earn_it() -> None:

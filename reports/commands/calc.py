@@ -157,12 +157,15 @@ def _calculate(name: str, path: str, given: dict[str, Any], as_json: bool, lang:
     module, _, function = path.partition(".")
     try:
         result = getattr(import_module(f"inferproof.probes.{module}"), function)(**given)
+        shown = calc_json(name, given, result) if as_json else calc_view(name, given, result, language)
     except ValueError as error:
         fail(str(error))
+    except ArithmeticError as error:
+        fail(t(f"a number is too large or too small to compute with: {error}", f"有数字过大或过小，无法计算：{error}"))
     if as_json:
-        print_json(calc_json(name, given, result))
+        print_json(shown)
     else:
-        console().print(calc_view(name, given, result, language))
+        console().print(shown)
 
 
 def _numbers(rows: str | None) -> list[float]:
