@@ -13,7 +13,7 @@ LONGEST = 20_000
 """Characters of an answer that are read; nobody says more in an interview, and time stays bounded."""
 CJK = "\u3400-\u9fff"
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
-_SUPERSCRIPT = {"²": "^2", "³": "^3"}
+_WRITTEN = {"²": "^2", "³": "^3", "⇒": "->", "⟶": "->"}
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def _forms(character: str) -> str:
         return character
     if character in "\n\r\u2028\u2029":
         return "\n"
-    if character in _SUPERSCRIPT:
-        return _SUPERSCRIPT[character]
+    if character in _WRITTEN:
+        return _WRITTEN[character]
     if _CJK_CHARACTER.match(character):
         return _simplified().get(character, character)
     return "".join(
