@@ -121,8 +121,18 @@ def _bench(run: Run, places: int, requests: int, prompt: int, output: int) -> tu
     return {k: v for k, v in told.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}, ""
 
 
+_VLLM_BENCH = """
+from vllm.benchmarks.serve import add_cli_args, main
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = FlexibleArgumentParser()
+add_cli_args(parser)
+main(parser.parse_args())
+"""
+"""What `vllm bench serve` runs; the command itself wants a distribution whose name is vllm."""
+
+
 def _vllm(result: Path) -> list[str]:
-    module = ["-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai", "--dataset-name", "random"]
+    module = ["-c", _VLLM_BENCH, "--backend", "openai", "--dataset-name", "random"]
     saved = ["--save-result", "--result-dir", str(result.parent), "--result-filename", result.name]
     return [*module, *saved, "--ignore-eos", "--disable-tqdm"]
 
