@@ -1,0 +1,234 @@
+"""The A100 profile: its data against the published figures and the probes, and what it makes of evidence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_server import FakeVllm, serving
+from rich.console import Console
+
+from inferproof.grading.profile import Comparison, carry_out, compare, known, plan
+from inferproof.grading.verdict import compiled, evaluate, free_names
+from inferproof.probes.core import find_probe
+from inferproof.questions.card import Language
+from inferproof.questions.deck import DeckError
+from inferproof.questions.profile import SHIPPED, Profile, load_profile
+from inferproof.questions.recorded import load_recorded
+from inferproof.reports.profile_view import profile_json, profile_view
+from inferproof.runners.attached import Attached, parse
+from inferproof.runners.builds import BuildError, find_build
+from inferproof.runners.ledger import Ledger
+from inferproof.runners.paths import logs_dir
+from inferproof.runners.site import Site, this_site
+
+A100 = load_profile(SHIPPED["a100"])
+READS = re.compile(r"(\w+)\.(\w+)(?:\[(\d)\])?")
+
+
+def expressions() -> list[str]:
+    return [f.value for f in A100.figures.values()] + [r.expect for r in A100.relations.values()]
+
+
+def published() -> dict[str, dict[str, Any]]:
+    """Observations as the document gives them, for every number that it gives plainly."""
+    recorded, observed = load_recorded(), dict[str, dict[str, Any]]()
+    for name, beside in A100.figures.items():
+        if found := READS.fullmatch(beside.value):
+            cell, observation, index = found.groups()
+            value = recorded[name].value
+            if index is None:
+                observed.setdefault(cell, {})[observation] = value
+            else:
+                observed.setdefault(cell, {}).setdefault(observation, [0.0, 0.0, 0.0])[int(index)] = value
+    return observed
+
+
+def test_every_published_figure_and_no_other_has_a_number_beside_it() -> None:
+    figures = {f.id for f in load_recorded().figures}
+
+    assert set(A100.figures) == figures
+    assert {i for r in A100.relations.values() for i in r.recorded} <= figures
+    assert {f.section for f in load_recorded().figures} == set(A100.sections)
+
+
+def test_cells_name_probes_with_parameters_that_they_have_and_expressions_what_they_observe() -> None:
+    for cell in A100.cells.values():
+        probe = find_probe(cell.probe, A100.servers[cell.server].engine)
+        for params in (cell.params, {**cell.params, **cell.rehearsed}):
+            assert probe.resolve({**params, "server": "x"})
+    for expression in expressions():
+        assert set(free_names(expression)) <= set(A100.cells), expression
+        for cell, observation, _ in READS.findall(expression):
+            if cell in A100.cells:
+                probe = find_probe(A100.cells[cell].probe, A100.servers[A100.cells[cell].server].engine)
+                assert observation in probe.observes, expression
+
+
+def test_the_published_figures_themselves_satisfy_every_relation_that_they_can_decide() -> None:
+    observed, undecided = published(), set()
+    for name, relation in A100.relations.items():
+        reads = [(c, o) for c, o, _ in READS.findall(relation.expect) if c in A100.cells]
+        if all(o in observed.get(c, {}) for c, o in reads):
+            assert evaluate(_as_measured(relation.expect), observed), name
+        else:
+            undecided.add(name)
+    assert undecided == {
+        "vllm_hit_is_whole_blocks", "vllm_p99_rises_under_interference", "sglang_p99_rises_under_interference",
+    }  # fmt: skip
+
+
+def _as_measured(predicate: str) -> str:
+    """The document gives whole numbers where a measurement gives fractions; CEL does not mix them."""
+    return predicate.replace("gauge_after == 0.0", "gauge_after == 0")
+
+
+def fake_profile() -> Profile:
+    """Two figures and one relation over a vLLM that runs already."""
+    cells = {
+        name: replace(A100.cells[name], params={}, rehearsed=rehearsed)
+        for name, rehearsed in (
+            ("vllm_lengths_eager", {"lengths": [32, 64, 1024], "repeats": 2}),
+            ("vllm_prefix_eager", {"prompt_tokens": 512, "repeats": 1}),
+        )
+    }
+    relations = {k: A100.relations[k] for k in ("vllm_ttft_grows", "vllm_hit_is_whole_blocks", "vllm_preempts")}
+    cells |= {k: A100.cells[k] for k in A100.cells if k.startswith(("vllm_pool", "sglang"))}
+    return replace(A100, cells={**A100.cells, **cells}, relations=relations)
+
+
+def measured(
+    profile: Profile, url: str, ledger: Ledger, cells: Sequence[str], *, rehearse: bool = True
+) -> tuple[Comparison, list[bool]]:
+    site = Site({"host": find_build("host")}, {}, {}, logs_dir())
+    attached = Attached(site, {"vllm": url})
+    planned = plan(profile, attached, rehearse=rehearse)
+    planned = replace(planned, tasks={k: t for k, t in planned.tasks.items() if k in cells})
+    results = list(carry_out(planned, attached, ledger))
+    return compare(planned, results, load_recorded()), [r.reused for r in results]
+
+
+CELLS = ("vllm_lengths_eager", "vllm_prefix_eager")
+
+
+def test_an_attached_server_is_measured_recorded_and_not_measured_again(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger, serving(FakeVllm()) as url:
+        first, reused = measured(fake_profile(), url, ledger, CELLS)
+        again, reused_again = measured(fake_profile(), url, ledger, CELLS)
+        kept = list(ledger.evidence())
+
+    assert (reused, reused_again, len(kept)) == ([False, False], [True, True], 2)
+    rows = {row.figure.id: row for row in first.rows}
+    assert [row.measured for row in again.rows] == [row.measured for row in first.rows]
+    ttft = rows["prefill-vllm-eager-4096"]
+    assert ttft.measured is not None and ttft.ratio == pytest.approx(ttft.measured / 114.43)
+    assert ttft.evidence == (first.evidence["vllm_lengths_eager"].id,)
+    assert rows["prefix-vllm-eager-hit"].measured == 512
+    assert rows["prefix-vllm-graph-hit"].reason == "CUDA graphs need a GPU"
+    relations = {r.id: r.verdict for r in first.relations}
+    assert relations == {
+        "vllm_ttft_grows": "holds", "vllm_hit_is_whole_blocks": "contradicted", "vllm_preempts": "not run",
+    }  # fmt: skip
+    assert first.exit_status == 3
+    for evidence in kept:
+        assert evidence.build["distribution"] == "attached server" and evidence.flags["enforce_eager"] is True
+        assert {"metrics", "requests", "salt"} <= set(evidence.samples)
+        assert evidence.modifications == ("The server was running already; it was started by somebody else.",)
+        assert url.removeprefix("http://") not in json.dumps(evidence.body())
+
+
+def test_a_cold_prompt_that_hits_makes_a_run_inconclusive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Warm(FakeVllm):
+        def events(self, ask: Mapping[str, Any]) -> Any:
+            self.known.add(tuple(ask["prompt"]))
+            yield from super().events(ask)
+
+    with Ledger(tmp_path / "ledger.sqlite") as ledger, serving(Warm()) as url:
+        comparison, _ = measured(fake_profile(), url, ledger, CELLS[:1])
+
+    [row] = [r for r in comparison.rows if r.figure.id == "prefill-vllm-eager-256"]
+    assert row.measured is None and "inconclusive: a cold prompt of 32 tokens hit 32 in the cache" in row.reason
+
+
+def test_without_a_rehearsal_another_model_is_not_measured(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger, serving(FakeVllm()) as url:
+        comparison, ran = measured(A100, url, ledger, tuple(A100.cells), rehearse=False)
+
+    assert ran == []
+    reasons = {row.figure.engine: row.reason for row in comparison.rows}
+    assert reasons["vllm"] == "the attached server serves tiny, the published figures are of Qwen/Qwen3-0.6B"
+    assert reasons["sglang"].startswith("no sglang build of level cuda is ready")
+
+
+@pytest.mark.parametrize("given", ["vllm", "tgi=http://h:1", "vllm=h:1", "vllm=ftp://h"])
+def test_an_attachment_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(BuildError, match="expected ENGINE=http://HOST:PORT"):
+        parse([given])
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    with pytest.raises(BuildError, match="no vllm server answers there"):
+        Attached(this_site(), {"vllm": "http://127.0.0.1:1"})
+
+
+def shown(comparison: Comparison, language: Language) -> str:
+    console = Console(width=80, record=True, file=Path("/dev/null").open("w"))  # noqa: SIM115
+    console.print(profile_view(comparison, language))
+    console.file.close()
+    return console.export_text()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_figure_stands_on_one_line_of_80_columns_in_both_languages(language: Language, tmp_path: Path) -> None:
+    attached = Attached(this_site(), {})
+    planned = plan(A100, attached, rehearse=True, language=language)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        text = shown(compare(planned, known(planned, ledger), load_recorded()), language)
+
+    lines = text.splitlines()
+    for figure in load_recorded().figures:
+        assert any(line.startswith(figure.id) and f" {figure.unit.replace('ratio', 'x')}" in line for line in lines)
+    for title in A100.sections.values():
+        assert getattr(title, language) in text
+
+
+def test_the_json_holds_every_figure_with_its_reason_or_its_evidence(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger, serving(FakeVllm()) as url:
+        comparison, _ = measured(fake_profile(), url, ledger, CELLS)
+    told = json.loads(json.dumps(profile_json(comparison)))
+
+    assert len(told["figures"]) == 118 and told["rehearsal"] is True
+    assert all((f["measured"] is None) == bool(f["not_run"]) == (not f["evidence"]) for f in told["figures"])
+    assert told["relations"][0]["verdict"] is False  # a rehearsal gives none
+    assert set(told["cells"]) == set(CELLS)
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "field"),
+    [
+        ("server: vllm_eager,", "server: vllm_eagre,", "cells.vllm_lengths_eager.server"),
+        ("not_rehearsed: ngram}", "not_rehearsed: engram}", "servers.sglang_ngram.not_rehearsed"),
+        ("model: Qwen", "models: Qwen", "model"),
+    ],
+)
+def test_a_wrong_name_is_told_with_its_field(tmp_path: Path, written: str, instead: str, field: str) -> None:
+    text = SHIPPED["a100"].read_text(encoding="utf-8")
+    assert written in text
+    file = tmp_path / "a100.yaml"
+    file.write_text(text.replace(written, instead, 1), encoding="utf-8")
+
+    with pytest.raises(DeckError) as error:
+        load_profile(file)
+
+    assert field in {p.field for p in error.value.problems}
+
+
+def test_an_expression_over_two_cells_is_a_quotient() -> None:
+    value = compiled(A100.figures["graph-vllm-speedup"].value).execute(published())
+
+    assert value == pytest.approx(6.51, abs=0.005)
