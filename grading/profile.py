@@ -16,18 +16,19 @@ from inferproof.probes.core import Probe, find_probe
 from inferproof.questions.card import Language
 from inferproof.questions.profile import Cell, Profile, Relation
 from inferproof.questions.recorded import Figure, Recorded
-from inferproof.runners.attached import Attached, name_of
 from inferproof.runners.evidence import Evidence, Task, code_hash
 from inferproof.runners.execute import Result, execute, up_to_date
 from inferproof.runners.ledger import Ledger
+from inferproof.runners.servers import Servers
 from inferproof.runners.worker import Listener, silent
 
 _WHY = {
     "no GPU": (
-        "no {engine} build of level cuda is ready: run it on a machine with a GPU, attach a running server (--attach "
-        "{engine}=http://HOST:PORT), or rehearse it on this CPU (--rehearse)",
-        "没有就绪的 cuda 级 {engine} 构建：请在有 GPU 的机器上运行，或接入运行中的服务（--attach {engine}=http://HOST:PORT），"
-        "或在本机 CPU 上演练（--rehearse）",
+        "no {engine} for a GPU is at hand: on a machine with a GPU, name a Python that has it installed (--python "
+        "{engine}=/path/to/python); or attach a running server (--attach {engine}=http://HOST:PORT); or rehearse it on "
+        "this CPU (--rehearse)",
+        "没有可用于 GPU 的 {engine}：请在有 GPU 的机器上指定装有它的 Python（--python {engine}=/path/to/python），"
+        "或接入运行中的服务（--attach {engine}=http://HOST:PORT），或在本机 CPU 上演练（--rehearse）",
     ),
     "no build": (
         "no {engine} build is set up: run inferproof builds setup",
@@ -102,7 +103,7 @@ class Comparison:
         return 3 if any(row.measured is None for row in self.rows) else 0
 
 
-def plan(profile: Profile, attached: Attached, *, rehearse: bool, language: Language = "en") -> Planned:
+def plan(profile: Profile, servers: Servers, *, rehearse: bool, language: Language = "en") -> Planned:
     """Which cells run on which build: an attached server, else the first default build that offers the level."""
     tasks: dict[str, Task] = {}
     missing: dict[str, str] = {}
@@ -111,33 +112,28 @@ def plan(profile: Profile, attached: Attached, *, rehearse: bool, language: Lang
         if rehearse and (key := cell.not_rehearsed or served.not_rehearsed):
             missing[name] = getattr(profile.reasons[key], language)
             continue
-        build, level, why = _build_for(profile, served.engine, attached, rehearse, language)
+        build, level, why = _build_for(profile, served.engine, servers, rehearse, language)
         if build is None:
             missing[name] = why
         else:
-            tasks[name] = _task(profile, cell, find_probe(cell.probe, served.engine), build, level, attached, rehearse)
+            tasks[name] = _task(profile, cell, find_probe(cell.probe, served.engine), build, level, servers, rehearse)
     return Planned(profile, rehearse, language, tasks, missing)
 
 
 def _build_for(
-    profile: Profile, engine: str, attached: Attached, rehearse: bool, language: Language
+    profile: Profile, engine: str, servers: Servers, rehearse: bool, language: Language
 ) -> tuple[str | None, str, str]:
     """(build, level, why there is none)."""
-    served = attached.model(engine)
-    if served is not None:
-        if not rehearse and served.rpartition("/")[2] != profile.model.rpartition("/")[2]:
-            return None, "", _why("model", language, served=served, model=profile.model)
-        return name_of(engine), "engine", ""
-    level = "engine" if rehearse else "cuda"
-    for build in attached.site.builds.values():
-        if build.engine == engine and level in build.levels and build.name in attached.identities:
-            return build.name, level, ""
-    return None, level, _why("no build" if rehearse else "no GPU", language, engine=engine)
+    found = servers.build_for(engine, "engine" if rehearse else "cuda")
+    if found is None:
+        return None, "", _why("no build" if rehearse else "no GPU", language, engine=engine)
+    served = servers.served(found[0])
+    if served is not None and not rehearse and served.rpartition("/")[2] != profile.model.rpartition("/")[2]:
+        return None, "", _why("model", language, served=served, model=profile.model)
+    return *found, ""
 
 
-def _task(
-    profile: Profile, cell: Cell, probe: Probe, build: str, level: str, attached: Attached, rehearse: bool
-) -> Task:
+def _task(profile: Profile, cell: Cell, probe: Probe, build: str, level: str, servers: Servers, rehearse: bool) -> Task:
     served = profile.servers[cell.server]
     model = profile.rehearsal_model if rehearse else profile.model
     settings = f"model={model} {served.rehearsed if rehearse else served.settings}".strip()
@@ -145,18 +141,37 @@ def _task(
     return Task(
         probe=probe.name, engine=probe.engine, level=level, params=params, build=build,
         config=probe.engine_config(params), probe_code=code_hash(probe),
-        build_digest=attached.identities[build]["digest"], timeout_s=probe.timeout_s,
+        build_digest=servers.identities[build]["digest"], timeout_s=probe.timeout_s,
     )  # fmt: skip
 
 
 def carry_out(
-    planned: Planned, attached: Attached, ledger: Ledger, *, rerun: bool = False, listen: Listener = silent
+    planned: Planned, servers: Servers, ledger: Ledger, *, rerun: bool = False, listen: Listener = silent
 ) -> Iterator[Result]:
     """Run the cells that are missing in the ledger; yield each result as it comes."""
     yield from execute(
-        list(planned.tasks.values()), ledger, launcher=attached.launch, identities=attached.identities,
-        logs=attached.site.logs, rerun=rerun, listen=listen,
+        list(planned.tasks.values()), ledger, launcher=servers.launch, identities=servers.identities,
+        logs=servers.site.logs, rerun=rerun, listen=listen,
     )  # fmt: skip
+
+
+def with_earlier(results: Sequence[Result], ledger: Ledger) -> list[Result]:
+    """For a cell that an attached server is not set up for, what another of the same version gave when it was attached.
+
+    So a profile whose cells want servers of many settings is measured by attaching one after the other.
+    """
+    return [_earlier(result, ledger) or result for result in results]
+
+
+def _earlier(result: Result, ledger: Ledger) -> Result | None:
+    told, task = result.evidence, result.task
+    if told is None or told.ended != "unavailable" or not task.build.startswith("attached-"):
+        return None
+    for evidence in reversed(list(ledger.of_probe(task.probe))):
+        same = all(evidence.task[k] == getattr(task, k) for k in ("engine", "params", "build", "level", "probe_code"))
+        if same and evidence.ended == "ok" and evidence.build["version"] == told.build["version"]:
+            return Result(task, evidence, reused=True)
+    return None
 
 
 def known(planned: Planned, ledger: Ledger) -> list[Result]:

@@ -123,14 +123,14 @@ def prefix(run: Run, *, server: str, prompt_tokens: int = 2080, repeats: int = 5
     """A new prompt, and then the same again; several times."""
     prompts, engine = begin(run, [prompt_tokens], 1), run.engine
     turns: dict[str, list[tuple[Reply, float]]] = {"cold": [], "warm": []}
-    hits: list[float | None] = []
+    hits: list[float] = []
     for _ in range(repeats):
         prompt = prompts.cold(prompt_tokens)
         for turn in turns:
             with window(run) as grown:
                 reply = engine.run(engine.ask(Ask(prompt, 1)))
             turns[turn].append((reply, _server_ms(reply, grown)))
-        hits.append(_hits(grown))
+        hits += _hits(grown)
     for turn, seen in turns.items():
         keep(run, turn, [reply for reply, _ in seen])
     expect_cold([reply for reply, _ in turns["cold"]])
@@ -139,7 +139,7 @@ def prefix(run: Run, *, server: str, prompt_tokens: int = 2080, repeats: int = 5
         **{f"{turn}_server_ms": statistics.median(ms for _, ms in seen) for turn, seen in turns.items()},
         **{f"{turn}_ttft_ms": value for turn, value in ttft.items()},
         "cached_tokens": int(statistics.median(r.cached_tokens for r, _ in turns["warm"])),
-        "counted_hits": None if None in hits else statistics.median(filter(None, hits)),
+        "counted_hits": statistics.median(hits) if hits else None,
     }
 
 
@@ -152,8 +152,8 @@ def _server_ms(reply: Reply, grown: Mapping[str, float]) -> float:
     return own
 
 
-def _hits(grown: Mapping[str, float]) -> float | None:
-    return next((grown[n] for n in ("prefix_cache_hits_total", "cached_tokens_total") if n in grown), None)
+def _hits(grown: Mapping[str, float]) -> list[float]:
+    return [grown[name] for name in ("prefix_cache_hits_total", "cached_tokens_total") if name in grown][:1]
 
 
 _LOAD = {

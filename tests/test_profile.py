@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_server import FakeVllm, serving
+from fake_server import CONFIG, FakeVllm, serving
 from rich.console import Console
 
-from inferproof.grading.profile import Comparison, carry_out, compare, known, plan
+from inferproof.grading.profile import Comparison, carry_out, compare, known, plan, with_earlier
 from inferproof.grading.verdict import compiled, evaluate, free_names
 from inferproof.probes.core import find_probe
 from inferproof.questions.card import Language
@@ -21,10 +22,10 @@ from inferproof.questions.deck import DeckError
 from inferproof.questions.profile import SHIPPED, Profile, load_profile
 from inferproof.questions.recorded import load_recorded
 from inferproof.reports.profile_view import profile_json, profile_view
-from inferproof.runners.attached import Attached, parse
 from inferproof.runners.builds import BuildError, find_build
 from inferproof.runners.ledger import Ledger
 from inferproof.runners.paths import logs_dir
+from inferproof.runners.servers import Servers, by_engine
 from inferproof.runners.site import Site, this_site
 
 A100 = load_profile(SHIPPED["a100"])
@@ -106,10 +107,10 @@ def measured(
     profile: Profile, url: str, ledger: Ledger, cells: Sequence[str], *, rehearse: bool = True
 ) -> tuple[Comparison, list[bool]]:
     site = Site({"host": find_build("host")}, {}, {}, logs_dir())
-    attached = Attached(site, {"vllm": url})
-    planned = plan(profile, attached, rehearse=rehearse)
+    servers = Servers(site, {"vllm": url})
+    planned = plan(profile, servers, rehearse=rehearse)
     planned = replace(planned, tasks={k: t for k, t in planned.tasks.items() if k in cells})
-    results = list(carry_out(planned, attached, ledger))
+    results = with_earlier(list(carry_out(planned, servers, ledger)), ledger)
     return compare(planned, results, load_recorded()), [r.reused for r in results]
 
 
@@ -142,6 +143,24 @@ def test_an_attached_server_is_measured_recorded_and_not_measured_again(tmp_path
         assert url.removeprefix("http://") not in json.dumps(evidence.body())
 
 
+def test_what_a_server_of_other_settings_gave_stays_in_the_table(tmp_path: Path) -> None:
+    graphs = replace(A100.servers["vllm_eager"], rehearsed="chunk=8192")
+    other = replace(fake_profile(), servers={**A100.servers, "vllm_eager": graphs})
+    with Ledger(tmp_path / "ledger.sqlite") as ledger, serving(FakeVllm()) as url:
+        refused, _ = measured(other, url, ledger, CELLS[:1])
+        CONFIG["model_config"]["enforce_eager"] = False
+        try:
+            taken, _ = measured(other, url, ledger, CELLS[:1])
+        finally:
+            CONFIG["model_config"]["enforce_eager"] = True
+        kept, _ = measured(other, url, ledger, CELLS[:1])
+
+    [reason] = {row.reason for row in refused.rows if row.figure.id == "prefill-vllm-eager-256"}
+    assert "the attached server is not set up for this: its enforce_eager is True, wanted is False" in reason
+    assert list(kept.evidence) == list(taken.evidence) == ["vllm_lengths_eager"]
+    assert kept.evidence["vllm_lengths_eager"].id == taken.evidence["vllm_lengths_eager"].id
+
+
 def test_a_cold_prompt_that_hits_makes_a_run_inconclusive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Warm(FakeVllm):
         def events(self, ask: Mapping[str, Any]) -> Any:
@@ -162,18 +181,25 @@ def test_without_a_rehearsal_another_model_is_not_measured(tmp_path: Path) -> No
     assert ran == []
     reasons = {row.figure.engine: row.reason for row in comparison.rows}
     assert reasons["vllm"] == "the attached server serves tiny, the published figures are of Qwen/Qwen3-0.6B"
-    assert reasons["sglang"].startswith("no sglang build of level cuda is ready")
+    assert reasons["sglang"].startswith("no sglang for a GPU is at hand")
 
 
-@pytest.mark.parametrize("given", ["vllm", "tgi=http://h:1", "vllm=h:1", "vllm=ftp://h"])
+@pytest.mark.parametrize("given", ["vllm", "tgi=http://h:1", "vllm="])
 def test_an_attachment_that_is_none_is_refused(given: str) -> None:
-    with pytest.raises(BuildError, match="expected ENGINE=http://HOST:PORT"):
-        parse([given])
+    with pytest.raises(BuildError, match=r"--attach .*: expected vllm=... or sglang=..."):
+        by_engine("--attach", [given])
 
 
-def test_a_server_that_does_not_answer_is_named() -> None:
-    with pytest.raises(BuildError, match="no vllm server answers there"):
-        Attached(this_site(), {"vllm": "http://127.0.0.1:1"})
+@pytest.mark.parametrize("url", ["h:1", "ftp://h", "http://127.0.0.1:1"])
+def test_a_server_that_does_not_answer_is_told(url: str) -> None:
+    with pytest.raises(BuildError, match="no vllm server answers at that address"):
+        Servers(this_site(), {"vllm": url})
+
+
+@pytest.mark.parametrize(("python", "says"), [("/no/python", "no Python that runs"), (sys.executable, "not installed")])
+def test_a_python_without_the_engine_is_told(python: str, says: str) -> None:
+    with pytest.raises(BuildError, match=says):
+        Servers(this_site(), {}, {"sglang": python})
 
 
 def shown(comparison: Comparison, language: Language) -> str:
@@ -185,8 +211,8 @@ def shown(comparison: Comparison, language: Language) -> str:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_figure_stands_on_one_line_of_80_columns_in_both_languages(language: Language, tmp_path: Path) -> None:
-    attached = Attached(this_site(), {})
-    planned = plan(A100, attached, rehearse=True, language=language)
+    servers = Servers(this_site())
+    planned = plan(A100, servers, rehearse=True, language=language)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         text = shown(compare(planned, known(planned, ledger), load_recorded()), language)
 
