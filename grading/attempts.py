@@ -48,7 +48,7 @@ def _attempt(body: dict[str, Any]) -> Attempt:
         **{
             **g,
             "points": tuple(PointGrade(**{**p, "missing": tuple(p["missing"])}) for p in g["points"]),
-            "findings": tuple(Finding(**f) for f in g["findings"]),
+            "findings": tuple(Finding(**{**f, "recorded": tuple(f.get("recorded", ()))}) for f in g["findings"]),
             "layers": tuple(g.get("layers", ())),
         }
     )

@@ -46,10 +46,12 @@ REJECTED = re.compile(
     r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|misleading|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
     r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
-    r"误区|误解|错误的|不对|过时|别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+    r"误区|误解|错误的|不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 NOT_REJECTED = re.compile(r"\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错")
-REJECTS_ONE = re.compile(r"(?<=不能)因为|别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<!并)不是说")
+REJECTS_ONE = re.compile(
+    r"(?<=不能)因为|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<!并)不是说"
+)
 """Rejects what follows in the same half sentence, and nothing else."""
 REJECTS_AHEAD = re.compile(
     r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|并不是说|误区|误解|我不认为|不能说|不能认为|不同意|不认同"
@@ -74,7 +76,7 @@ NEGATION = re.compile(
     r"(?P<full>!=|≠|\bnothing\b|\bnobody\b|\b(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|need|ai)n'?t\b|\bwon'?t\b|\bcan'?t\b|\bcannot\b|"
     r"\bnot\b(?! (?:only|just|merely|simply)\b)|\bnever\b|\bno longer\b|\bneither\b|\bnor\b|\bhardly\b)|"
     r"(?P<noun>没有?(?!问题|错)|(?<!毫)无(?!论|疑|关紧要|非|锁|效)|从未|尚未|并未|未能|从不)|"
-    r"(?P<chinese>(?<![差要得])不(?!同|变|断|过|管|论|只|仅|但|光|少|错|得不|可避免|可变|足|够|止|久|如|妨|连续|对齐|满|完整|等式|一致|匹配|然|均|平衡)|难以|并非|别(?=把|以为))"
+    r"(?P<chinese>(?<![差要得])不(?!同|变|断|过|管|论|只|仅|但|光|少|错|得不|可避免|可变|足|够|止|久|如|妨|连续|对齐|满|完整|等式|一致|匹配|然|均|平衡)|难以|并非|(?<![分区特类级个])别(?=把|以为))"
 )
 MARKS = tuple(".。;；:：!！?？,，)\n")
 """Right behind a negation they end it at once: "commits nothing."."""
@@ -118,6 +120,7 @@ SMALL_WORD = re.compile(
 NOTE_VERB = re.compile(
     r"[a-z]{2,}(?:ed|es|ing)\b|重算|重新|复用|释放|跳过|命中|共享|匹配|提交|排序|等待|丢弃|增|升|降|减|换|省|选|分配|摊薄|覆盖|复制|验证|接受|优先|回到|放回|保护|锁住|驱逐|补"
 )
+NOTE = re.compile(r"[^\s:：≠=+]{2,}\s?(?:[:：≠=]|\s\+\s)\s?[^\s:：≠=+]{2,}")
 KEYWORD_HEADING = re.compile(
     r"\s*(?:(?:my )?(?:key ?words?|key terms?|topics?|buzzwords?|terms)\b|i (?:know|mention|am familiar with)\b|(?:it|this|the answer|everything)(?: is|'s)? (?:all )?(?:about|involves?|covers?|includes?)\b|关键词|关键字|术语|知识点|我知道|涉及|提到|了解)[^,，、:：]{0,20}[:：]?"
 )

@@ -134,7 +134,7 @@ def _known(reading: Reading, facts: Facts) -> Iterator[str]:
     engines = reading.statement.engines
     for number in reading.numbers:
         small = "-small" if number.value <= _SMALL and not number.decimals else ""
-        about = {engine for value, engine in facts if abs(value - number.value) <= _tolerance(number, value)}
+        about = {engine for value, engine in facts if abs(value - number.value) <= tolerance(number, value)}
         if not about:
             yield f"unknown{small}"
             yield f"unknown:{number.unit or ''}"
@@ -144,7 +144,7 @@ def _known(reading: Reading, facts: Facts) -> Iterator[str]:
             yield f"known{small}"
 
 
-def _tolerance(number: Quantity, value: float) -> float:
+def tolerance(number: Quantity, value: float) -> float:
     """As people round: to the last place that is stated, and to two percent for what is measured."""
     rounded = 0.5 * 10.0**-number.decimals if number.value >= _SMALL or number.decimals else 1e-9
     measured = number.approximate or number.unit in ("ms", "s", "percent", "x", "tokens/s")

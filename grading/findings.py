@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
+from inferproof.grading.figures import against_recorded, figures_of
 from inferproof.grading.learned import FALSE, Heard
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
@@ -67,14 +68,23 @@ def check_heard(
     found = []
     for one in heard:
         reading, against = one.readings[0], falsehood(one)
-        if against is None or len(one.readings) > 1 or not reading.asserted:
+        if against is None or len(one.readings) > 1 or not reading.asserted or _misleads(one, heard):
             continue
         misconception = next((m for m in card.misconceptions if m.id == against), None)
         if misconception is not None:
             found.append(_refuted(card, misconception, reading, language, evidence))
         elif proof := [d for d in _decided(card, against, evidence) if d.verdict.verdict == "holds"]:
             found.append(_contradicted(card, against, reading, language, proof[0]))
+        elif figures := figures_of(card, against):
+            found.append(against_recorded(card, against, reading, language, figures))
     return found
+
+
+def _misleads(piece: Heard, heard: Sequence[Heard]) -> bool:
+    """Whether a piece of a long statement is false by itself only, and not with what stands beside it."""
+    return piece.torn and any(
+        piece.readings[0] in one.readings and one.scores[FALSE] < 0 for one in heard if len(one.readings) > 1
+    )
 
 
 def falsehood(heard: Heard) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inferproof.grading.figures import misplaced
 from inferproof.grading.findings import UNLIKELY, check_claims, check_heard, check_misconceptions
 from inferproof.grading.layers import layers_covered
 from inferproof.grading.learned import FALSE, Heard, Model, award_inputs, model_of
@@ -25,6 +26,7 @@ _WHY = {
         "none": "Nothing in the answer states it.",
         "against": "The answer says what speaks against it: “{span}”.",
         "wrong number": "States it with a number that the measurement contradicts: “{span}”.",
+        "wrong figure": "States it with a number that the published figures contradict: “{span}”.",
     },
     "zh": {
         "full": "要点都讲到了：{stated}。",
@@ -32,6 +34,7 @@ _WHY = {
         "none": "回答里没有讲到这一点。",
         "against": "回答里有与之矛盾的说法：“{span}”。",
         "wrong number": "讲到了，但数字与实测矛盾：“{span}”。",
+        "wrong figure": "讲到了，但数字与已发布的数据矛盾：“{span}”。",
     },
 }
 
@@ -45,7 +48,7 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     read = statements_of(card, answer)
     model = model_of(card.id, frozenset(p.id for p in card.rubric))
     heard = model.hear(read) if model else []
-    findings = _findings(card, read, heard, language, evidence)
+    findings = _findings(card, read, heard, model, language, evidence)
     stated = {point.id: _by_rule(point, read) for point in card.rubric}
     if model is not None:
         stated = {point.id: _by_model(model, point, heard, stated[point.id]) for point in card.rubric}
@@ -65,6 +68,7 @@ def _findings(
     card: Card,
     read: Sequence[Reading],
     heard: Sequence[Heard],
+    model: Model | None,
     language: Language,
     evidence: Mapping[str, Sequence[Evidence]],
 ) -> tuple[Finding, ...]:
@@ -72,7 +76,11 @@ def _findings(
     true = {one.span for one in heard if len(one.readings) == 1 and one.scores[FALSE] < UNLIKELY}
     doubtful = [r for r in read if r.span not in true]
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
-    said = (*check_misconceptions(card, doubtful, language, evidence), *check_heard(card, heard, language, evidence))
+    said = (
+        *check_misconceptions(card, doubtful, language, evidence),
+        *check_heard(card, heard, language, evidence),
+        *misplaced(card, read, language, model.facts if model else None),
+    )
     by_span: dict[str, Finding] = {}
     for finding in said:
         if finding.misconception not in backed:
@@ -152,7 +160,7 @@ def _point(
     if (against := _against(card, point, findings)) is not None:
         award, why, span = 0.0, "against", against.span
     elif award and (wrong := _wrong_number(point, findings)) is not None:
-        award, why, span = 0.5, "wrong number", wrong.span
+        award, why, span = 0.5, "wrong figure" if wrong.recorded else "wrong number", wrong.span
     return PointGrade(
         point=point.id,
         points=point.points,

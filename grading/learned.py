@@ -14,6 +14,7 @@ from functools import cache
 from math import exp
 from pathlib import Path
 
+from inferproof.grading.breaths import breaths, runs
 from inferproof.grading.features import FAMILIES, Facts, Features, features, loudness, together
 from inferproof.grading.reading import Reading
 
@@ -22,6 +23,8 @@ SCALE = 100
 """Of the integer weights."""
 FALSE = "false"
 """Head that says whether something in a statement is false; `false:<id>` says which claim or misconception."""
+NEIGHBOURS = 2
+"""Statements, or pieces of one, that may make a thought together."""
 FEWEST_WORDS = 3
 """Different words that a statement has: two words name something."""
 _UNHEARD = -4.0
@@ -43,6 +46,8 @@ class Heard:
 
     readings: tuple[Reading, ...]
     scores: Mapping[str, float]
+    torn: bool = False
+    """Whether it is a piece of a longer statement."""
 
     @property
     def span(self) -> str:
@@ -63,17 +68,16 @@ class Model:
     """Family -> feature -> head, weight, head, weight..."""
 
     def hear(self, read: Sequence[Reading]) -> list[Heard]:
-        """Every statement by itself, then every two neighbours."""
-        heard = [(r, features(r, self.facts)) for r in read if r.speaks]
+        """Every statement by itself, a long one in its pieces, and every few neighbours."""
+        whole = [r for r in read if r.speaks]
+        pieces = [piece for r in whole for piece in breaths(r) if piece.speaks]
+        heard = [(r, features(r, self.facts)) for r in pieces]
         heard = [(r, found) for r, found in heard if len(found["w"]) >= FEWEST_WORDS]
-        read, seen = [r for r, _ in heard], [found for _, found in heard]
-        alone = [Heard((r,), self.scores(f)) for r, f in zip(read, seen, strict=True)]
-        pairs = [
-            Heard((read[i], read[i + 1]), self.scores(together(seen[i : i + 2])))
-            for i in range(len(read) - 1)
-            if read[i].statement.end <= read[i + 1].statement.start
+        said, seen = [r for r, _ in heard], [found for _, found in heard]
+        return [
+            Heard(tuple(said[first:last]), self.scores(together(seen[first:last])), torn=said[first] not in whole)
+            for first, last in runs(said, NEIGHBOURS)
         ]
-        return [*alone, *pairs]
 
     def scores(self, seen: Features) -> dict[str, float]:
         """The log-odds of each head."""

@@ -18,15 +18,15 @@ _UNITS: tuple[tuple[str, str], ...] = (
     ("GiB/s", r"GiB/s"), ("GB/s", r"GB/s|GBps"), ("Gb/s", r"Gb/s|Gbps|Gbit/s|gbps"),
     ("GiB", r"GiB|[gG]ibibytes?"), ("MiB", r"MiB"), ("KiB", r"KiB"),
     ("GB", r"GB|[gG]igabytes?|gb"), ("MB", r"MB|[mM]egabytes?|mb"), ("KB", r"KB|kB|kb"),
-    ("tokens/s", r"(?i:tok(?:en)?s?\s?(?:/\s?s(?:ec)?|per sec(?:ond)?))"),
+    ("tokens/s", r"(?i:tok(?:en)?s?\s?(?:/\s?s(?:ec)?|(?:per|a)\s(?:sec(?:ond)?|s\b)))"),
     ("tokens", r"(?i:(?:[a-z]+[ -])?tok(?:en)?s?\b)|词元"),
     ("requests", r"(?i:req(?:uest)?s?\b)|请求"),
     ("blocks", r"(?i:blocks?\b)|块"),
     ("us", r"(?i:us|µs|μs|microseconds?)\b|微秒"),
     ("ms", r"(?i:ms|milliseconds?|millis)\b|毫秒"),
     ("s", r"(?i:s|secs?|seconds?)\b|秒"),
-    ("percent", r"%|(?i:percent|per cent|pct)\b"),
-    ("x", r"(?i:x|-?fold|times (?:faster|more|as))\b|倍"),
+    ("percent", r"%|(?i:percent|per\scent|pct)\b"),
+    ("x", r"(?i:x|-?fold|times\s(?:faster|more|as))\b|倍"),
     ("times", r"(?i:times|(?:[a-z]+[ -])?(?:preemption|retraction|step|round|chunk|iteration)s?)\b|次|轮|步"),
 )  # fmt: skip
 _UNIT = "|".join(f"(?P<u{i}>{pattern})" for i, (_, pattern) in enumerate(_UNITS))

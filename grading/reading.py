@@ -19,6 +19,9 @@ NEAR = 16
 LONGEST_LIST = 5
 """More bare list items than this in one statement are a list of keywords, whatever stands before them."""
 
+MOST_BARE = 0.85
+"""Share of bare items from which on a long list is one of keywords; notes have more that say something."""
+
 LONGEST_CHAIN = 3
 """More arrows than this in one statement make a list of what they separate."""
 SHORT_WORD = 7
@@ -47,7 +50,16 @@ class Reading:
     @property
     def speaks(self) -> bool:
         """Whether the speaker states something of his own: no question, no report of others, no list of words."""
-        return self.statement.stance not in ("asked", "reported") and bool(self.stretches) and not self._is_list
+        if self.statement.stance in ("asked", "reported"):
+            return False
+        if self._is_list:
+            return not self._heading and len(self._bare) < MOST_BARE * len(self._list_items)
+        return bool(self.stretches) or self._is_note
+
+    @cached_property
+    def _is_note(self) -> bool:
+        """Whether it sets something beside its heading, as notes do (`verify: target, one forward`)."""
+        return bool(cues.NOTE.search(self.text.plain, self.statement.start, self.statement.end))
 
     @property
     def spoken(self) -> list[tuple[int, int]]:

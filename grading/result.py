@@ -43,6 +43,8 @@ class Finding:
     """What is true instead, in the answer's language; empty where the statement is supported."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """Probe parameters that the answer names itself, where they are not the claim's."""
+    recorded: tuple[str, ...] = ()
+    """Published figures that speak against it, where nothing was run here."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -226,10 +226,11 @@ def _layers(grade: Grade, language: Language) -> list[RenderableType]:
 
 
 def _groups(findings: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Findings under their titles: against what was measured, against what was computed, unproven errors, supported."""
+    """Findings under their titles: against what was measured, published or computed, unproven errors, supported."""
     wrong = [f for f in findings if f.verdict == "contradicted"]
     return [
-        ("contradicted_title", [f for f in wrong if not _is_computed(f)]),
+        ("contradicted_title", [f for f in wrong if not _is_computed(f) and not f.recorded]),
+        ("recorded_contradicted_title", [f for f in wrong if f.recorded]),
         ("computed_contradicted_title", [f for f in wrong if _is_computed(f)]),
         ("unproven_title", [f for f in findings if f.verdict == "not checked" and f.misconception]),
         ("supported_title", [f for f in findings if f.verdict == "supported"]),
@@ -262,12 +263,29 @@ def _finding(finding: Finding, language: Language) -> list[RenderableType]:
         lines.append(
             _indented(f"{say(language, 'stated_measured' if said else 'measured', observed=seen, **said)} ({where})", 4)
         )
+    for name in finding.recorded:
+        lines.append(_indented(say(language, "recorded_figure", figure=_figure(name)), 4))
     if finding.verdict != "supported":
         if finding.instead and not _is_open(finding):
             lines.append(_indented(say(language, "instead", text=finding.instead), 4))
-        again = "measure" if _is_open(finding) else "compute_again" if _is_computed(finding) else "measure_again"
-        lines += [_indented(say(language, again), 4), _text(_command(finding.rerun), "cyan")]
+        lines += [_indented(say(language, _again(finding)), 4), _text(_command(finding.rerun), "cyan")]
     return lines
+
+
+def _again(finding: Finding) -> str:
+    """What its command is for."""
+    if finding.recorded:
+        return "recorded_again"
+    return "measure" if _is_open(finding) else "compute_again" if _is_computed(finding) else "measure_again"
+
+
+def _figure(name: str) -> str:
+    from inferproof.questions.recorded import load_recorded
+
+    figure = load_recorded()[name]
+    setting = ", ".join(f"{key} {value}" for key, value in figure.setting.items())
+    unit = "x" if figure.unit == "ratio" else f" {figure.unit}"
+    return f"{figure.engine} {figure.quantity} {figure.value}{unit} ({setting})"
 
 
 def _command(command: str) -> str:

@@ -60,6 +60,12 @@ _WORDS: dict[str, tuple[str, str]] = {
     "quote": ("“{text}”", "「{text}」"),
     "full_point": ("for the full point: {text}", "满分需要：{text}"),
     "contradicted_title": ("Contradicted by the engine", "被引擎实测推翻"),
+    "recorded_contradicted_title": (
+        "Contradicted by published figures (recorded, not run here)",
+        "与已发布的数字不符（仅有记录，未在本机运行）",
+    ),
+    "recorded_figure": ("recorded: {figure}", "记录：{figure}"),
+    "recorded_again": ("what stands behind it:", "查看其依据："),
     "computed_contradicted_title": ("Contradicted by the arithmetic", "与计算不符"),
     "unproven_title": ("Doubtful, and not tried on this machine yet", "存疑，本机尚未验证"),
     "stated_computed": ("you said {stated}; computed {observed}", "你说 {stated}；算得 {observed}"),

@@ -1,0 +1,102 @@
+"""Published figures in an answer: one that was measured on the other engine is told of the wrong one.
+
+Nothing was run here for them, so such a finding says `recorded`. A figure that merely differs from the published one is
+let pass: it may be the speaker's own, from another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from inferproof.grading.features import Facts, facts_of, tolerance
+from inferproof.grading.numbers import Quantity
+from inferproof.grading.reading import Reading
+from inferproof.grading.result import Finding
+from inferproof.questions.card import Card, Language
+from inferproof.questions.recorded import Figure, load_recorded
+
+_SAID = {
+    "ms": ("ms",),
+    "s": ("s",),
+    "tokens/s": ("tokens/s",),
+    "ratio": ("x",),
+    "percent": ("percent",),
+    "GB": ("GB", "GiB"),
+    "GiB": ("GB", "GiB"),
+}
+"""Unit of a figure that was measured rather than set -> the units in which people say it."""
+_DIGITS = 3
+"""Digits that make a number one of its own: 41.66 was measured once, 8 is anywhere."""
+
+
+def misplaced(card: Card, read: Sequence[Reading], language: Language, facts: Facts | None = None) -> Iterator[Finding]:
+    """One finding for each statement that tells a figure of one engine as the other's.
+
+    facts  the numbers that the card gives, where they are at hand (reading them takes a while).
+    """
+    cited = _cited(card)
+    for reading in read:
+        if not reading.asserted or len(reading.statement.engines) != 1:
+            continue
+        (engine,) = reading.statement.engines
+        for number in reading.numbers:
+            figures = [f for f in cited if f.engine != engine and _is(number, f)]
+            if figures and not _fits(facts or _facts(card), number, engine):
+                claim = next(c for c, of in card.claims.items() if figures[0].id in of.recorded)
+                yield against_recorded(card, claim, reading, language, figures, number.value)
+                break
+
+
+def against_recorded(
+    card: Card,
+    claim: str,
+    reading: Reading,
+    language: Language,
+    figures: Sequence[Figure],
+    stated: float | None = None,
+) -> Finding:
+    """The finding that published figures speak against a statement."""
+    return Finding(
+        span=reading.span,
+        verdict="contradicted",
+        claim=claim,
+        misconception=None,
+        stated=stated,
+        observed=None,
+        build=None,
+        evidence=None,
+        rerun=f"inferproof verify {card.id}/{claim}",
+        instead=card.claims[claim].says.of(language),
+        recorded=tuple(figure.id for figure in figures),
+    )
+
+
+def figures_of(card: Card, claim: str) -> list[Figure]:
+    """The published figures that a claim cites."""
+    published = load_recorded()
+    return [published[name] for name in card.claims[claim].recorded] if claim in card.claims else []
+
+
+def _cited(card: Card) -> list[Figure]:
+    return [f for claim in card.claims for f in figures_of(card, claim) if f.unit in _SAID]
+
+
+def _is(number: Quantity, figure: Figure) -> bool:
+    """Whether it is that figure, as people round."""
+    digits = f"{number.value:.{number.decimals}f}".replace(".", "").strip("0")
+    return (
+        len(digits) >= _DIGITS
+        and number.unit in (None, *_SAID[figure.unit])
+        and abs(figure.value - number.value) <= 0.5 * 10.0**-number.decimals
+    )
+
+
+def _facts(card: Card) -> Facts:
+    return facts_of(card, {f.id: f for f in load_recorded().figures})
+
+
+def _fits(facts: Facts, number: Quantity, engine: str) -> bool:
+    """Whether the card gives such a number for that engine, or for none in particular."""
+    return any(
+        about in (engine, None) and abs(value - number.value) <= tolerance(number, value) for value, about in facts
+    )

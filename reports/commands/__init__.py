@@ -1,0 +1,1 @@
+"""The commands: a module for each, and what they share. A command imports what is slow where it needs it."""
