@@ -17,6 +17,7 @@ Sources
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def _bench(run: Run, places: int, requests: int, prompt: int, output: int) -> tu
             last = ended.stdout.strip().rpartition("\n")[2][:300]
             return {}, f"it ended with status {ended.returncode}: {last}"
         told = json.loads(result.read_text().splitlines()[0])
-    return {k: v for k, v in told.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}, ""
+    return {name: value for name, value in told.items() if isinstance(value, (int, float)) and math.isfinite(value)}, ""
 
 
 _VLLM_BENCH = """

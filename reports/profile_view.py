@@ -78,10 +78,18 @@ def profile_view(comparison: Comparison, language: Language) -> Group:
         head = _say("section", language, n=section, title=getattr(title, language))
         parts += [Text(), Text(head, style="bold"), _figures(rows, letters, language)]
     measured = sum(row.measured is not None for row in comparison.rows)
-    parts += [Text(), Text(_say("counts", language, measured=measured, all=len(comparison.rows)))]
-    parts += [Text(f"  {letter}  {reason}", style="dim") for reason, letter in letters.items()]
     parts += [Text(), *_relations(comparison, letters, language), *_agreement(comparison, language)]
+    parts += [Text(), Text(_say("counts", language, measured=measured, all=len(comparison.rows))), _legend(letters)]
     return Group(*parts)
+
+
+def _legend(letters: Mapping[str, str]) -> Table:
+    from rich.table import Table
+
+    legend = Table.grid(padding=(0, 1))
+    for reason, letter in letters.items():
+        legend.add_row(f" {letter}", reason, style="dim")
+    return legend
 
 
 def _where(build: Mapping[str, Any]) -> str:
@@ -110,7 +118,7 @@ def _figures(rows: Sequence[Row], letters: Mapping[str, str], language: Language
             measured = Text(number(row.measured))
         unit = row.figure.unit if row.figure.unit != "ratio" else "x"
         ratio = "" if row.ratio is None else f"{number(row.ratio)}x"
-        table.add_row(row.figure.id, f"{number(row.figure.value)} {unit}", measured, ratio)
+        table.add_row(row.figure.id, f"{row.figure.value} {unit}", measured, ratio)
     return table
 
 

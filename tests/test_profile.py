@@ -91,15 +91,12 @@ def _as_measured(predicate: str) -> str:
 
 def fake_profile() -> Profile:
     """Two figures and one relation over a vLLM that runs already."""
-    cells = {
-        name: replace(A100.cells[name], params={}, rehearsed=rehearsed)
-        for name, rehearsed in (
-            ("vllm_lengths_eager", {"lengths": [32, 64, 1024], "repeats": 2}),
-            ("vllm_prefix_eager", {"prompt_tokens": 512, "repeats": 1}),
-        )
+    small: dict[str, dict[str, Any]] = {
+        "vllm_lengths_eager": {"lengths": [32, 64, 1024], "repeats": 2},
+        "vllm_prefix_eager": {"prompt_tokens": 512, "repeats": 1},
     }
+    cells = {name: replace(A100.cells[name], params={}, rehearsed=params) for name, params in small.items()}
     relations = {k: A100.relations[k] for k in ("vllm_ttft_grows", "vllm_hit_is_whole_blocks", "vllm_preempts")}
-    cells |= {k: A100.cells[k] for k in A100.cells if k.startswith(("vllm_pool", "sglang"))}
     return replace(A100, cells={**A100.cells, **cells}, relations=relations)
 
 

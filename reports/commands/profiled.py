@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
+
 from inferproof.reports.commands.common import INTERRUPTED, console, fail, open_ledger, print_json, t
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from inferproof.runners.servers import Servers
 
 
-def profile(
+def measure(
     name: str,
     attach: Sequence[str],
     python: Sequence[str],
@@ -36,7 +37,8 @@ def profile(
     from inferproof.runners.site import this_site
 
     if name not in SHIPPED:
-        fail(t(f"there is no profile '{name}'; there is: a100", f"没有名为“{name}”的配置；可用：a100"))
+        have = ", ".join(SHIPPED)
+        fail(t(f"there is no profile '{name}'; there is: {have}", f"没有名为“{name}”的配置；可用：{have}"))
     servers = Servers(this_site(), by_engine("--attach", attach), by_engine("--python", python))
     planned = plan(load_profile(SHIPPED[name]), servers, rehearse=rehearse, language=language)
     with open_ledger() as ledger:
