@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WORDS = {
-    "title": ("Profile {name}, on {where}", "配置 {name}，运行于 {where}"),
+    "title": ("Profile {name}{where}", "配置 {name}{where}"),
+    "where": (", measured on {builds}", "，实测于 {builds}"),
     "rehearsal": (
         "A rehearsal: the same code on another machine; ratios of times say nothing about the published one. {how}",
         "这是演练：同一套代码，机器不同于发表数据的机器，时间比值不说明任何问题。{how}",
     ),
-    "nothing": ("nothing that was measured", "尚无实测"),
     "section": ("Section {n}: {title}", "第 {n} 节：{title}"),
     "figure": ("published figure", "已发表的数据"),
     "published": ("published", "发表值"),
@@ -49,6 +49,9 @@ _WORDS = {
     "server": ("server", "服务"),
 }
 
+_UNITS = {"count": "", "ratio": "x", "percent": "%", "tokens/s": "tok/s"}
+_WIDTHS = (41, 15, 10, 9)
+"""Of the columns; with a space between them they fit 80."""
 _AGREEMENT = (
     ("ours", ("ttft_ms", "server_ttft_ms", "ttft_ratio", "itl_ms", "server_itl_ms", "itl_ratio")),
     (
@@ -69,7 +72,8 @@ def profile_view(comparison: Comparison, language: Language) -> Group:
     profile = comparison.planned.profile
     reasons = list(dict.fromkeys(row.reason for row in comparison.rows if row.reason))
     letters = dict(zip(reasons, ascii_lowercase, strict=False))
-    where = ", ".join(sorted({_where(e.build) for e in comparison.evidence.values()})) or _say("nothing", language)
+    builds = ", ".join(sorted({_where(e.build) for e in comparison.evidence.values()}))
+    where = _say("where", language, builds=builds) if builds else ""
     parts: list[RenderableType] = [Text(_say("title", language, name=profile.name, where=where), style="bold")]
     if comparison.planned.rehearse:
         parts.append(Text(_say("rehearsal", language, how=getattr(profile.rehearsed, language)), style="yellow"))
@@ -111,14 +115,16 @@ def _figures(rows: Sequence[Row], letters: Mapping[str, str], language: Language
 
     heads = [_say(word, language) for word in ("figure", "published", "measured", "ratio")]
     table = _table((heads[0], "left"), *((head, "right") for head in heads[1:]))
+    for column, width in zip(table.columns, _WIDTHS, strict=True):
+        column.width = width  # the same in every section
     for row in rows:
         if row.measured is None:
             measured = Text(f"{_say('not run', language)} {letters.get(row.reason, '')}", style="dim")
         else:
             measured = Text(number(row.measured))
-        unit = row.figure.unit if row.figure.unit != "ratio" else "x"
+        unit = _UNITS.get(row.figure.unit, row.figure.unit)
         ratio = "" if row.ratio is None else f"{number(row.ratio)}x"
-        table.add_row(row.figure.id, f"{row.figure.value} {unit}", measured, ratio)
+        table.add_row(row.figure.id, f"{row.figure.value} {unit}".strip(), measured, ratio)
     return table
 
 

@@ -29,6 +29,13 @@ from inferproof.runners.worker import Launch
 ENGINES = ("vllm", "sglang")
 OWN = (*PASSED_ON, "HOME", "HF_HOME", "HF_TOKEN_PATH", "XDG_CACHE_HOME", "CUDA_HOME", "LD_LIBRARY_PATH")
 """What a Python of the user's own inherits: where the weights are that the user has fetched."""
+_ASK = """
+import importlib.metadata, importlib.util, json, platform, sys
+spec = importlib.util.find_spec(sys.argv[1])
+names = importlib.metadata.packages_distributions().get(sys.argv[1], []) if spec else []
+release = importlib.metadata.version(names[0]) if names else ""
+print(json.dumps([platform.python_version(), spec and spec.origin, release]))
+"""
 _ABOUT = Bilingual("An engine that the user installed.", "用户自己安装的引擎。")
 
 
@@ -107,14 +114,11 @@ def _said(engine: str, url: str) -> dict[str, Any]:
 
 
 def _installed(engine: str, python: Path) -> tuple[Build, Environment]:
-    ask = (
-        "import importlib.util, json, platform; "
-        f"spec = importlib.util.find_spec({engine!r}); "
-        "print(json.dumps([platform.python_version(), spec and spec.origin]))"
-    )
     try:
-        told = subprocess.run([str(python), "-Ic", ask], capture_output=True, text=True, timeout=60, check=True)
-        version, origin = json.loads(told.stdout)
+        told = subprocess.run(
+            [str(python), "-Ic", _ASK, engine], capture_output=True, text=True, timeout=60, check=True
+        )
+        version, origin, release = json.loads(told.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise BuildError(f"--python {engine}={python}: that is no Python that runs: {error}") from None
     if origin is None:
@@ -122,7 +126,7 @@ def _installed(engine: str, python: Path) -> tuple[Build, Environment]:
     source = Path(origin).parent
     build = Build(
         name=f"own-{engine}", engine="vllm" if engine == "vllm" else "sglang", about=_ABOUT, python=version,
-        levels=("engine", "cuda") if gpus() else ("engine",),
+        version=release, levels=("engine", "cuda") if gpus() else ("engine",),
     )  # fmt: skip
     files = python_digest(source)
     return build, Environment(source.parent, python.absolute(), version, source.parent, source, files, None)
