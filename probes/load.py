@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from inferproof.probes.core import random_tokens
@@ -111,6 +112,25 @@ def figures(replies: Sequence[Reply]) -> dict[str, Any]:
         "itl_ms": summary_ms([gap for r in replies for gap in r.itl_s]),
         "e2e_ms": summary_ms([r.e2e_s for r in replies]),
     }
+
+
+def full_batch_throughput(replies: Sequence[Reply]) -> float | None:
+    """Output tokens a second while every request was decoding: from the last first token to the first last one.
+
+    None where there was no such time. Before and after it the batch is smaller than the load.
+    """
+    start = max(r.sent_at + r.times_s[0] for r in replies)
+    end = min(r.sent_at + r.times_s[-1] for r in replies)
+    if end <= start:
+        return None
+    steps = [(r, pairwise((0, *r.counts))) for r in replies]
+    tokens = sum(
+        b - a
+        for r, counts in steps
+        for t, (a, b) in zip(r.times_s, counts, strict=True)
+        if start < r.sent_at + t <= end
+    )
+    return tokens / (end - start)
 
 
 def most_under_way(replies: Sequence[Reply]) -> int:

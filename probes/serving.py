@@ -159,6 +159,7 @@ def _hits(grown: Mapping[str, float]) -> list[float]:
 _LOAD = {
     "requests": "requests sent",
     "throughput": "output tokens a second, from the first sending to the last token",
+    "full_batch_throughput": "the same while every request was decoding; None where there was no such time",
     "ttft_mean_ms": "mean time to first token",
     "ttft_p99_ms": "its 99th percentile, of so many values as there are requests",
     "tpot_mean_ms": "mean of each request's mean time per output token after the first event",
@@ -174,6 +175,7 @@ def flat(replies: Sequence[Reply]) -> Observations:
     return {
         "requests": len(replies),
         "throughput": told["throughput"],
+        "full_batch_throughput": load.full_batch_throughput(replies),
         "ttft_mean_ms": told["ttft_ms"]["mean"],
         "ttft_p99_ms": told["ttft_ms"]["p99"],
         "tpot_mean_ms": told["tpot_ms"].get("mean"),

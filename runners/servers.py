@@ -27,7 +27,7 @@ from inferproof.runners.site import Site
 from inferproof.runners.worker import Launch
 
 ENGINES = ("vllm", "sglang")
-OWN = (*PASSED_ON, "HOME", "HF_HOME", "HF_TOKEN_PATH", "XDG_CACHE_HOME", "CUDA_HOME", "LD_LIBRARY_PATH")
+OWN = (*PASSED_ON, "HOME", "HF_HOME", "XDG_CACHE_HOME", "CUDA_HOME", "LD_LIBRARY_PATH")
 """What a Python of the user's own inherits: where the weights are that the user has fetched."""
 _ASK = """
 import importlib.metadata, importlib.util, json, platform, sys

@@ -68,6 +68,14 @@ def test_most_under_way_counts_requests_between_first_and_last_token() -> None:
     assert load.most_under_way([reply(0, 1, 3), reply(0, 2, 4), reply(0, 4.5, 5)]) == 2
 
 
+def test_a_full_batch_is_counted_from_the_last_first_token_to_the_first_last_one() -> None:
+    early = Reply(0.0, (1.0, 2.0, 3.0), (1, 2, 3), 1, 0)
+    late = Reply(0.0, (1.5, 2.5, 9.0), (1, 3, 5), 1, 0)
+
+    assert load.full_batch_throughput([early, late]) == (1 + 2 + 1) / 1.5
+    assert load.full_batch_throughput([early, Reply(0.0, (4.0, 5.0), (1, 2), 1, 0)]) is None
+
+
 @given(st.integers(0, 50), st.floats(0.1, 1000))
 def test_poisson_arrivals_rise_and_come_again_with_their_seed(count: int, rate: float) -> None:
     times = load.poisson(count, rate, 5)

@@ -16,7 +16,8 @@ from rich.console import Console
 
 from inferproof.grading.profile import Comparison, carry_out, compare, known, plan, with_earlier
 from inferproof.grading.verdict import compiled, evaluate, free_names
-from inferproof.probes.core import find_probe
+from inferproof.probes.core import Inconclusive, find_probe
+from inferproof.probes.dialects import Reply
 from inferproof.questions.card import Language
 from inferproof.questions.deck import DeckError
 from inferproof.questions.profile import SHIPPED, Profile, load_profile
@@ -169,6 +170,30 @@ def test_a_cold_prompt_that_hits_makes_a_run_inconclusive(tmp_path: Path, monkey
 
     [row] = [r for r in comparison.rows if r.figure.id == "prefill-vllm-eager-256"]
     assert row.measured is None and "inconclusive: a cold prompt of 32 tokens hit 32 in the cache" in row.reason
+
+
+def test_an_output_that_is_shorter_than_asked_is_no_measurement(tmp_path: Path) -> None:
+    class Short(FakeVllm):
+        def events(self, ask: Mapping[str, Any]) -> Any:
+            yield from super().events({**ask, "max_tokens": 1})
+
+    with Ledger(tmp_path / "ledger.sqlite") as ledger, serving(Short()) as url:
+        comparison, _ = measured(fake_profile(), url, ledger, ("vllm_c1",))
+
+    [row] = [r for r in comparison.rows if r.figure.id == "batching-vllm-c1-throughput"]
+    assert row.measured is None and row.reason == "failed: HttpError: asked for 16 tokens, got 1"
+
+
+def test_a_long_prefill_that_disturbs_nobody_is_inconclusive() -> None:
+    from inferproof.probes.serving_interference import _gaps
+
+    stream = Reply(0.0, (0.1, 0.2, 0.3, 1.4, 1.5), (1, 2, 3, 4, 5), 64, 0)
+    before, during = _gaps(stream, Reply(0.35, (1.0,), (1,), 7168, 0))
+    assert before == pytest.approx([100.0]) and during == pytest.approx([1100.0])
+    with pytest.raises(Inconclusive, match="the stream ended before the long prefill"):
+        _gaps(stream, Reply(0.35, (5.0,), (1,), 7168, 0))
+    with pytest.raises(Inconclusive, match="before the stream had two gaps"):
+        _gaps(stream, Reply(0.05, (0.5,), (1,), 7168, 0))
 
 
 def test_without_a_rehearsal_another_model_is_not_measured(tmp_path: Path) -> None:
