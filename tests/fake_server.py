@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from typing import Any
 
 CONFIG: dict[str, dict[str, Any]] = {
@@ -85,7 +86,7 @@ def serving(fake: FakeVllm) -> Iterator[str]:
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            for event in (*map(json.dumps, fake.events(json.loads(asked))), "[DONE]"):
+            for event in chain(map(json.dumps, fake.events(json.loads(asked))), ["[DONE]"]):
                 data = f"data: {event}\n\n".encode()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
             self.wfile.write(b"0\r\n\r\n")
