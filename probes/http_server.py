@@ -1,8 +1,7 @@
 """An engine's own HTTP server, started by the worker or attached to: ask it, read its metrics and flags, stop it.
 
 A server's config is `{"adapter": "http_server", "settings": ...}`: words such as `model=tiny eager chunk=512 mixed`,
-which `_vllm` and `_sglang` turn into the engine's own arguments. At level `engine` the CPU's arguments and random
-weights come with them. A server that runs already is found through the environment variable INFERPROOF_ATTACH, so that
+which `server_arguments.py` turns into the engine's own arguments. A server that runs already is found through the environment variable INFERPROOF_ATTACH, so that
 its address is in no record; then the settings are what its resolved flags must say.
 
 A started server stays in the worker's process group, so that whatever ends the worker ends it too.
@@ -29,6 +28,7 @@ from inferproof.probes import model
 from inferproof.probes.core import Unavailable
 from inferproof.probes.dialects import BODIES, REPLIES, Ask, Reply
 from inferproof.probes.prometheus import read_metrics
+from inferproof.probes.server_arguments import ARGUMENTS, parse_settings
 from inferproof.probes.server_flags import differing, resolved
 from inferproof.probes.sse import HttpError, stream
 
@@ -38,11 +38,6 @@ RANDOM_WEIGHTS = "The model has random weights (load_format=dummy), and nothing 
 ATTACHED = "The server was running already; it was started by somebody else."
 
 T = TypeVar("T")
-
-
-def parse_settings(words: str) -> dict[str, str]:
-    """`chunk=512 mixed` as {"chunk": "512", "mixed": ""}."""
-    return {name: value for name, _, value in (word.partition("=") for word in words.split())}
 
 
 def start(
@@ -58,13 +53,13 @@ def start(
     assert models is not None and log is not None
     gpu, name, port, offset = level == "cuda", settings["model"], free_port(), log.stat().st_size
     place = name if gpu else str(model.make(models, name))
-    arguments, variables = _ARGUMENTS[engine](settings, place, gpu)
+    arguments, variables = ARGUMENTS[engine](settings, place, gpu)
     process = subprocess.Popen(
         [sys.executable, *arguments, "--host", "127.0.0.1", "--port", str(port)],
         env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT,
     )  # fmt: skip
     server = Server(engine, "127.0.0.1", port, process)
-    server.settings, server.place = settings, place
+    server.settings, server.place, server.level = settings, place, level
     try:
         server.wait_until_healthy(START_S)
         server.learn([] if gpu else [RANDOM_WEIGHTS])
@@ -192,53 +187,6 @@ class Server:
         if response.status != 200:
             raise HttpError(f"status {response.status} from {path}: {text[:200]}")
         return text
-
-
-def _vllm(settings: Mapping[str, str], place: str, gpu: bool) -> tuple[list[str], dict[str, str]]:
-    """Arguments of `vllm serve`, and environment variables."""
-    arguments = ["-m", "vllm.entrypoints.openai.api_server", "--model", place, "--served-model-name", settings["model"]]
-    arguments += ["--enable-prompt-tokens-details", "--block-size", "16"]
-    arguments += ["--max-model-len", str(min(8192, int(settings.get("pool", 16384)) - 16))]  # block 0 is never used
-    if "eager" in settings or not gpu:
-        arguments.append("--enforce-eager")
-    if "chunk" in settings:
-        arguments += ["--max-num-batched-tokens", settings["chunk"]]
-    if "pool" in settings:
-        arguments += ["--num-gpu-blocks-override", str(int(settings["pool"]) // 16)]
-    if "ngram" in settings:
-        ngram = {"method": "ngram", "num_speculative_tokens": int(settings["ngram"]) - 1, "prompt_lookup_max": 4}
-        arguments += ["--speculative-config", json.dumps(ngram)]
-    variables = {"VLLM_SERVER_DEV_MODE": "1"}  # for /server_info and /reset_prefix_cache
-    if not gpu:
-        arguments += ["--load-format", "dummy", "--distributed-executor-backend", "uni"]
-        variables |= {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
-        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the model in the core's process: one import less
-    return arguments, variables
-
-
-def _sglang(settings: Mapping[str, str], place: str, gpu: bool) -> tuple[list[str], dict[str, str]]:
-    """Arguments of `sglang.launch_server`, and environment variables."""
-    arguments = ["-m", "sglang.launch_server", "--model-path", place, "--served-model-name", settings["model"]]
-    arguments += ["--enable-metrics", "--enable-cache-report"]
-    if "eager" in settings or not gpu:
-        arguments.append("--disable-cuda-graph")
-    if "chunk" in settings:
-        arguments += ["--chunked-prefill-size", settings["chunk"]]
-        arguments += ["--decode-log-interval", "1"]  # the order of batches is read from the log
-    if "mixed" in settings:
-        arguments.append("--enable-mixed-chunk")
-    if "pool" in settings or not gpu:
-        arguments += ["--max-total-tokens", settings.get("pool", "16384")]
-    if "ngram" in settings:
-        arguments += ["--speculative-algorithm", "NGRAM", "--speculative-num-draft-tokens", settings["ngram"]]
-    if gpu:
-        return arguments, {}
-    arguments += ["--load-format", "dummy", "--device", "cpu", "--attention-backend", "torch_native"]
-    arguments += ["--sampling-backend", "pytorch", "--mem-fraction-static", "0.1", "--max-running-requests", "64"]
-    return [*arguments, "--random-seed", "0"], {"SGLANG_USE_CPU_ENGINE": "1", "OMP_NUM_THREADS": "1"}
-
-
-_ARGUMENTS = {"vllm": _vllm, "sglang": _sglang}
 
 
 def free_port() -> int:

@@ -13,12 +13,13 @@ from fake_server import FakeVllm, serving
 
 from inferproof.probes import http_server
 from inferproof.probes.core import Unavailable
+from inferproof.probes.server_arguments import ARGUMENTS, parse_settings
 from inferproof.probes.server_flags import differing
 from inferproof.probes.sse import HttpError
 
 
 def words(engine: str, settings: str, *, gpu: bool) -> str:
-    made = http_server._ARGUMENTS[engine](http_server.parse_settings(f"model=m {settings}"), "m", gpu)
+    made = ARGUMENTS[engine](parse_settings(f"model=m {settings}"), "m", gpu)
     return " ".join(made[0])
 
 
@@ -59,7 +60,7 @@ def test_a_running_server_that_is_set_otherwise_is_told(
 ) -> None:
     told = {"enforce_eager": True, "speculative_method": None, **flags}
 
-    assert differing("vllm", http_server.parse_settings(settings), told) == wrong
+    assert differing("vllm", parse_settings(settings), told) == wrong
 
 
 def test_a_server_that_does_not_tell_its_flags_measures_nothing() -> None:
