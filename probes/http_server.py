@@ -1,8 +1,9 @@
 """An engine's own HTTP server, started by the worker or attached to: ask it, read its metrics and flags, stop it.
 
 A server's config is `{"adapter": "http_server", "settings": ...}`: words such as `model=tiny eager chunk=512 mixed`,
-which `server_arguments.py` turns into the engine's own arguments. A server that runs already is found through the environment variable INFERPROOF_ATTACH, so that
-its address is in no record; then the settings are what its resolved flags must say.
+which `server_arguments.py` turns into the engine's own arguments. A server that runs already is found through the
+environment variable INFERPROOF_ATTACH, so that its address is in no record; then the settings are what its resolved
+flags must say.
 
 A started server stays in the worker's process group, so that whatever ends the worker ends it too.
 """
