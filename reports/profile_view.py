@@ -136,7 +136,9 @@ def _relations(comparison: Comparison, letters: Mapping[str, str], language: Lan
     table.show_header = False
     for related in comparison.relations:
         word, style = _verdict(related, rehearse, letters, language)
-        table.add_row(Text(word, style=style), getattr(related.relation.says, language))
+        seen = ", ".join(map(number, related.observed.values()))
+        says = Text(getattr(related.relation.says, language))
+        table.add_row(Text(word, style=style), says.append(f"  {seen}", style="dim"))
     return [Text(_say("relations here" if rehearse else "relations", language), style="bold"), table]
 
 

@@ -55,7 +55,11 @@ def test_a_server_is_started_measured_over_http_and_stopped(build: str, hits: in
         assert (one.flags["max_total_num_tokens"], one.flags["version"]) == (4096, one.build["version"])
         assert one.samples["metrics"] and one.samples["requests"]
     _agrees(evidence["serving.concurrency"])
-    left = [p for p in psutil.process_iter(["cmdline"]) if p.pid not in before and "launch_server" in str(p.info)]
+    left = [
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if p.pid not in before and ("launch_server" in str(p.info) or "api_server" in str(p.info))
+    ]
     assert left == []
 
 
