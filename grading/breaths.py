@@ -6,41 +6,34 @@ thought in a hundred words is heard badly; in ten it is heard well.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 from inferproof.grading import cues
 from inferproof.grading.reading import Reading
-from inferproof.grading.text import CJK
+from inferproof.grading.statements import words_in
 
 LONG = 26
 """Words from which on a statement is taken in pieces (two Chinese characters are one word)."""
 SHORTEST = 7
 """Words of a piece at the least; shorter ones go with what follows."""
-_BREATH = re.compile(
-    r"(?<=[,，、;；:：()（）])|(?<=->)|(?<=→)|"
-    r"\b(?=(?:and|so|then|but|because|cause|cuz|which|while|whereas|when|if|until|or|um|uh|er|like|you know|i mean|basically|okay|ok|well|yeah|that's|it's|they|you|we)\b)|"
-    rf"(?<=[{CJK}]) (?=[{CJK}a-z0-9])|(?<=[a-z0-9]) (?=[{CJK}])|"
-    r"(?=然后|所以|因为|但是?|就是说|而且|并且|还有|另外|最后|之后|不过|要是|如果|其实|再就是|接着|比如|反正|后来|省得|才能)|(?<=[嘛啊呢吧呀])(?=.)"
-)
 
 
 def breaths(reading: Reading) -> list[Reading]:
     """The pieces of a long statement, in order; a short one as it is."""
     statement, plain = reading.statement, reading.text.plain
-    if _words(plain[statement.start : statement.end]) < LONG:
+    if words_in(plain[statement.start : statement.end]) < LONG:
         return [reading]
     return [_piece(reading, start, end) for start, end in pairwise(_edges(plain, statement.start, statement.end))]
 
 
 def _edges(plain: str, start: int, end: int) -> list[int]:
     edges = [start]
-    for place in (m.start() for m in _BREATH.finditer(plain, start, end)):
-        if _words(plain[edges[-1] : place]) >= SHORTEST:
+    for place in (m.start() for m in cues.BREATH.finditer(plain, start, end)):
+        if words_in(plain[edges[-1] : place]) >= SHORTEST:
             edges.append(place)
-    if len(edges) > 1 and _words(plain[edges[-1] : end]) < SHORTEST:
+    if len(edges) > 1 and words_in(plain[edges[-1] : end]) < SHORTEST:
         edges.pop()
     return [*edges, end]
 
@@ -53,10 +46,6 @@ def _piece(reading: Reading, start: int, end: int) -> Reading:
         tuple(m for m in reading.mentions if start <= m.start and m.end <= end),
         tuple(q for q in reading.numbers if start <= q.start < end),
     )
-
-
-def _words(plain: str) -> float:
-    return len(cues.WORD.findall(plain)) + 0.5 * len(cues.CHINESE.findall(plain))
 
 
 def runs(pieces: list[Reading], longest: int) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,12 @@ CLAUSE_END = re.compile(
     r"(?=\s(?:but|while|whereas|however|although|though|because|so|since|then|which|instead|yet)\b)|"
     r"(?=但是?|然而|不过|所以|因此|因为|然后|相反|反过来|其实|而(?!且|言|是|非|不是))"
 )
+BREATH = re.compile(
+    r"(?<=[,，、;；:：()（）])|(?<=->)|(?<=→)|"
+    r"\b(?=(?:and|so|then|but|because|cause|cuz|which|while|whereas|when|if|until|or|um|uh|er|like|you know|i mean|basically|okay|ok|well|yeah|that's|it's|they|you|we)\b)|"
+    rf"(?<=[{CJK}]) (?=[{CJK}a-z0-9])|(?<=[a-z0-9]) (?=[{CJK}])|"
+    r"(?=然后|所以|因为|但是?|就是说|而且|并且|还有|另外|最后|之后|不过|要是|如果|其实|再就是|接着|比如|反正|后来|省得|才能)|(?<=[嘛啊呢吧呀])(?=.)"
+)
 ENGINE = re.compile(r"(?<![a-z])(?:(?P<vllm>v[ -]?llm)|(?P<sglang>sg[ -]?lang|sgl))(?![a-z])")
 CONTRAST_BEFORE = re.compile(
     r"(?:unlike|than|compared (?:to|with)|in contrast to|as opposed to|不像|相比于?|不同于|区别于|比起?)\s*(?:in |the )?$"
@@ -101,7 +107,7 @@ HEDGE = re.compile(
 )
 WORD = re.compile(r"[a-z0-9]+")
 CHINESE = re.compile(f"[{CJK}]")
-LIST_MARK = re.compile(r"[,，、;；|\n]+|\s[/•·]\s|\.(?=\s)|[。:：]")
+LIST_MARK = re.compile(r"(?:(?<!\d),|,(?!\d{3})|[，、;；|\n])+|\s[/•·]\s|\.(?=\s)|[。:：]")
 ARROW = re.compile(r"->|=>|→")
 CHAIN_MARK = re.compile(rf"{ARROW.pattern}|{LIST_MARK.pattern}")
 CHINESE_BLANK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
@@ -109,7 +115,7 @@ CHINESE_RUN = re.compile(f"[{CJK}]+")
 BLANK_MARK = re.compile(rf"\s|{LIST_MARK.pattern}")
 PREDICATE = re.compile(
     r"\b(?:is|are|was|were|be|been|am|do|does|did|has|have|had|can|could|will|would|shall|should|must|may|might|cannot|\w+n't|needs?|gets?|makes?|takes?|keeps?|gives?|runs?|goes|"
-    r"uses?|starts?|becomes?|means?|lets?|allows?|comes?|shows?|leaves?|sends?|adds?|holds?|looks?|finds?|hits|matche[sd]|reuses?|because|so|when|if|until|then|never|not|still|instead|"
+    r"uses?|starts?|becomes?|means?|lets?|allows?|comes?|shows?|leaves?|sends?|adds?|holds?|looks?|finds?|hits|hit(?= \d)|matche[sd]|reuses?|because|so|when|if|until|then|never|not|still|instead|"
     r"always|only|less|more|fewer|same|longer|shorter|higher|lower|smaller|larger|bigger|later|separate|different|costs?|saves?|grows?|drops?|rises?|stays?|waits?|happens?|it's|that's|they're|we|i|it|they)\b|"
     r"->|=>|→|=|≈|[<>]|"
     r"[会是把被让仍还就才都也没跑抓拿越]|扫(?!描)|看(?!板)|做|等(?!待|级|价|于)|写(?!后读)|(?<![计重运预换])算(?![力子法术量])|只(?!读)|不(?!可变)|(?<![重主需])要(?!点|素)|需要|必须|(?<![性可功智])能|可以|先|再|因为|所以|导致|按(?!钮)|给|使(?!用)|比(?!例)|由|从|(?<![引利占复使公共通])用|靠|沿|在(?!飞|途|线)|变"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from inferproof.grading import cues
 from inferproof.grading.features import Facts, facts_of, tolerance
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading
@@ -39,12 +40,18 @@ def misplaced(card: Card, read: Sequence[Reading], language: Language, facts: Fa
         if not reading.asserted or len(reading.statement.engines) != 1:
             continue
         (engine,) = reading.statement.engines
+        if any(named.lastgroup != engine for named in cues.ENGINE.finditer(reading.text.plain, *_place(reading))):
+            continue  # "unlike vLLM with its 41.66 ms, SGLang ...": whose is which?
         for number in reading.numbers:
             figures = [f for f in cited if f.engine != engine and _is(number, f)]
             if figures and not _fits(facts or _facts(card), number, engine):
                 claim = next(c for c, of in card.claims.items() if figures[0].id in of.recorded)
                 yield against_recorded(card, claim, reading, language, figures, number.value)
                 break
+
+
+def _place(reading: Reading) -> tuple[int, int]:
+    return reading.statement.start, reading.statement.end
 
 
 def against_recorded(

@@ -78,8 +78,8 @@ def _findings(
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
     said = (
         *check_misconceptions(card, doubtful, language, evidence),
-        *check_heard(card, heard, language, evidence),
         *misplaced(card, read, language, model.facts if model else None),
+        *check_heard(card, heard, language, evidence),
     )
     by_span: dict[str, Finding] = {}
     for finding in said:

@@ -188,10 +188,10 @@ def _merged(plain: str, clauses: list[_Clause], denials: Iterable[Denial]) -> It
     run: list[_Clause] = []
     words = 0.0
     for clause in clauses:
-        words += _words(plain[clause.start : clause.end])
+        words += words_in(plain[clause.start : clause.end])
         if run and ((clause.engines, clause.stance) != (run[0].engines, run[0].stance) or words > LONGEST):
             yield _statement(plain, run, denials)
-            run, words = [], _words(plain[clause.start : clause.end])
+            run, words = [], words_in(plain[clause.start : clause.end])
         run.append(clause)
     yield _statement(plain, run, denials)
 
@@ -209,7 +209,8 @@ def _statement(plain: str, run: list[_Clause], denials: Iterable[Denial]) -> Sta
     )
 
 
-def _words(plain: str) -> float:
+def words_in(plain: str) -> float:
+    """Words of a text; a Chinese character counts as half a word."""
     return len(cues.WORD.findall(plain)) + 0.5 * len(cues.CHINESE.findall(plain))
 
 

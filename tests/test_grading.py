@@ -169,6 +169,7 @@ def test_a_misconception_that_is_denied_is_not_found(answer: str) -> None:
     [
         "vLLM hits 2064/2080.",
         "Of 2080 tokens, 2064 hit in vLLM.",
+        "With 16-token blocks your 2,080 tokens hit 2,064 in vLLM.",
         "vLLM 命中两千零六十四个 token",
         "vLLM hits about 2000 tokens.",
     ],

@@ -1,0 +1,55 @@
+"""Published figures told of the wrong engine are contradicted, and called recorded."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+
+from inferproof.grading.grade import grade
+from inferproof.questions.deck import load_deck
+from inferproof.questions.recorded import load_recorded
+from inferproof.reports.terminal import grade_view
+
+DECK = load_deck()
+CARD = DECK["prefill-complexity"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "On that A100 SGLang went from 41.66 ms to 114.43 ms.",
+        "A100 上 SGLang 从 41.66 毫秒涨到 114.43 毫秒。",
+        "SGLang took 114.43 ms for a prompt of 4096 tokens.",
+    ],
+)
+def test_a_figure_of_the_other_engine_is_contradicted_by_what_was_published(said: str) -> None:
+    (found,) = (f for f in grade(CARD, said, "en", {}).findings if f.verdict == "contradicted")
+
+    assert {load_recorded()[name].engine for name in found.recorded} == {"vllm"}
+    assert (found.observed, found.build, found.evidence) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "On that A100 vLLM went from 41.66 ms to 114.43 ms.",
+        "On my H100 SGLang went from 12.01 ms to 30.4 ms.",
+        "SGLang took 61.42 ms, vLLM 41.66 ms.",
+        "Did SGLang go from 41.66 ms to 114.43 ms?",
+        "Unlike vLLM with its 41.66 ms, SGLang needs 61.42 ms.",
+        "SGLang needs 256 tokens.",
+    ],
+)
+def test_a_figure_told_rightly_or_of_another_machine_is_not(said: str) -> None:
+    assert not [f for f in grade(CARD, said, "en", {}).findings if f.recorded]
+
+
+def test_the_screen_calls_it_recorded() -> None:
+    from rich.console import Console
+
+    for language, words in (("en", "recorded, not run here"), ("zh", "仅有记录")):
+        console = Console(width=100, record=True, file=StringIO())
+        console.print(grade_view(CARD, grade(CARD, "SGLang went from 41.66 ms to 114.43 ms.", language, {}), language))
+        screen = console.export_text()
+        assert words in screen and "vllm ttft 41.66 ms (mode eager, prompt_tokens 256)" in screen
