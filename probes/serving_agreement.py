@@ -135,7 +135,8 @@ main(parser.parse_args())
 def _vllm(result: Path) -> list[str]:
     module = ["-c", _VLLM_BENCH, "--backend", "openai", "--dataset-name", "random"]
     saved = ["--save-result", "--result-dir", str(result.parent), "--result-filename", result.name]
-    return [*module, *saved, "--ignore-eos", "--disable-tqdm"]
+    # not told to be greedy it samples as the server likes, and the first sampled request may wait for a compiler
+    return [*module, *saved, "--temperature", "0", "--num-warmups", "2", "--ignore-eos", "--disable-tqdm"]
 
 
 def _sglang(result: Path) -> list[str]:

@@ -123,7 +123,7 @@ def _figures(rows: Sequence[Row], letters: Mapping[str, str], language: Language
         else:
             measured = Text(number(row.measured))
         unit = _UNITS.get(row.figure.unit, row.figure.unit)
-        ratio = "" if row.ratio is None else f"{number(row.ratio)}x"
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
         table.add_row(row.figure.id, f"{row.figure.value} {unit}".strip(), measured, ratio)
     return table
 
