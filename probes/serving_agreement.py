@@ -8,8 +8,8 @@ Watched
 Can mislead
     The three do not count alike. A server counts from the arrival of the request at its front end, a client from the
     sending; vLLM's client takes the first chunk for the first token, and both clients a gap between two chunks for the
-    time between two tokens. The benchmark client's own process shares the machine with the server. Its warm-up request
-    stands in the histograms too.
+    time between two tokens. The benchmark client's own process shares the machine with the server. Its warm-up requests
+    stand in the histograms too.
 Sources
     vLLM 0.27.1 (`benchmarks/serve.py`), SGLang 0.5.15.post1 (`benchmark/serving.py`).
 """
