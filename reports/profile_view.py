@@ -70,7 +70,7 @@ def profile_view(comparison: Comparison, language: Language) -> Group:
     from rich.text import Text
 
     profile = comparison.planned.profile
-    reasons = list(dict.fromkeys(row.reason for row in comparison.rows if row.reason))
+    reasons = list(dict.fromkeys(one.reason for one in (*comparison.rows, *comparison.relations) if one.reason))
     letters = dict(zip(reasons, ascii_lowercase, strict=False))
     builds = ", ".join(sorted({_where(e.build) for e in comparison.evidence.values()}))
     where = _say("where", language, builds=builds) if builds else ""
