@@ -185,15 +185,17 @@ def compare(planned: Planned, results: Sequence[Result], recorded: Recorded) -> 
     """Every published figure beside what was measured, and every relation."""
     by_key = {result.task.key: result for result in results}
     evidence: dict[str, Evidence] = {}
-    missing = dict(planned.missing)
+    missing = {name: _why("not yet", planned.language) for name in planned.profile.cells} | dict(planned.missing)
     for name, task in planned.tasks.items():
-        result = by_key.get(task.key)
-        if result is not None and result.evidence is not None and result.evidence.ended == "ok":
+        if (result := by_key.get(task.key)) is None:
+            continue
+        if result.evidence is not None and result.evidence.ended == "ok":
             evidence[name] = result.evidence
-        elif result is None:
-            missing[name] = _why("not yet", planned.language)
+            del missing[name]
+        elif result.evidence is not None:
+            missing[name] = f"{result.evidence.ended}: {result.evidence.reason}"
         else:
-            missing[name] = result.reason or f"{result.evidence.ended}: {result.evidence.reason}"  # type: ignore[union-attr]
+            missing[name] = result.reason
     observed = {name: dict(e.observations) for name, e in evidence.items()}
     rows = tuple(_row(planned, figure, observed, missing, evidence) for figure in recorded.figures)
     relations = tuple(_related(planned, k, r, observed, missing) for k, r in planned.profile.relations.items())
@@ -227,11 +229,14 @@ def _related(
     cells = tuple(free_names(relation.expect))
     if reason := _absent(planned, relation.not_rehearsed, cells, missing):
         return Related(name, relation, "not run", reason, {})
+    read = _read(relation.expect, observed)
+    if None in read.values():
+        return Related(name, relation, "not run", _why("untold", planned.language), read)
     try:
         holds = evaluate(relation.expect, observed)
     except PredicateError as error:
-        return Related(name, relation, "not run", str(error), {})
-    return Related(name, relation, "holds" if holds else "contradicted", "", _read(relation.expect, observed))
+        return Related(name, relation, "not run", str(error), read)
+    return Related(name, relation, "holds" if holds else "contradicted", "", read)
 
 
 _READS = re.compile(r"\b([a-z]\w*)\.(\w+)(?:\[(\d+)\])?")

@@ -70,7 +70,8 @@ def profile_view(comparison: Comparison, language: Language) -> Group:
     from rich.text import Text
 
     profile = comparison.planned.profile
-    reasons = list(dict.fromkeys(one.reason for one in (*comparison.rows, *comparison.relations) if one.reason))
+    told = [*(row.reason for row in comparison.rows), *(related.reason for related in comparison.relations)]
+    reasons = list(dict.fromkeys(filter(None, told)))
     letters = dict(zip(reasons, ascii_lowercase, strict=False))
     builds = ", ".join(sorted({_where(e.build) for e in comparison.evidence.values()}))
     where = _say("where", language, builds=builds) if builds else ""
@@ -136,7 +137,7 @@ def _relations(comparison: Comparison, letters: Mapping[str, str], language: Lan
     table.show_header = False
     for related in comparison.relations:
         word, style = _verdict(related, rehearse, letters, language)
-        seen = ", ".join(map(number, related.observed.values()))
+        seen = ", ".join(number(v) for v in related.observed.values() if v is not None)
         says = Text(getattr(related.relation.says, language))
         table.add_row(Text(word, style=style), says.append(f"  {seen}", style="dim"))
     return [Text(_say("relations here" if rehearse else "relations", language), style="bold"), table]

@@ -98,7 +98,9 @@ def fake_profile() -> Profile:
         "vllm_prefix_eager": {"prompt_tokens": 512, "repeats": 1},
     }
     cells = {name: replace(A100.cells[name], params={}, rehearsed=params) for name, params in small.items()}
-    relations = {k: A100.relations[k] for k in ("vllm_ttft_grows", "vllm_hit_is_whole_blocks", "vllm_preempts")}
+    relations = {
+        k: A100.relations[k] for k in ("vllm_ttft_grows", "vllm_warm_is_no_slower", "vllm_hit_is_whole_blocks")
+    }
     return replace(A100, cells={**A100.cells, **cells}, relations=relations)
 
 
@@ -132,7 +134,7 @@ def test_an_attached_server_is_measured_recorded_and_not_measured_again(tmp_path
     assert rows["prefix-vllm-graph-hit"].reason == "CUDA graphs need a GPU"
     relations = {r.id: r.verdict for r in first.relations}
     assert relations == {
-        "vllm_ttft_grows": "holds", "vllm_hit_is_whole_blocks": "contradicted", "vllm_preempts": "not run",
+        "vllm_ttft_grows": "holds", "vllm_warm_is_no_slower": "holds", "vllm_hit_is_whole_blocks": "not run",
     }  # fmt: skip
     assert first.exit_status == 3
     for evidence in kept:
