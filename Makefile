@@ -8,7 +8,7 @@ CARDS := prefix-cache-ttft beam-search-kv preempt-vs-retract
 .venv/made: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[plots,anki]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[plots,anki,ray]' --group dev
 	touch $@
 
 demo: .venv/made  ## set up the engines, verify three cards on them, grade a sample answer, write a report

@@ -9,7 +9,9 @@ import re
 
 from inferproof.grading.text import CJK
 
-SENTENCE = re.compile(rf"(?:[^.。!！?？\n]|\.(?=[^\s{CJK}])|(?<=\be\.g)\.|(?<=\bi\.e)\.|(?<=\bvs)\.)+[.。!！?？\n]*")
+SENTENCE = re.compile(
+    rf"(?:[^.。!！?？\n]|\.(?=[^\s{CJK}])|(?<=\be\.g)\.|(?<=\bi\.e)\.|(?<=\bvs)\.|(?<=\bincl)\.|(?<=\bresp)\.|(?<=\bapprox)\.)+[.。!！?？\n]*"
+)
 CLAUSE_END = re.compile(
     r"[,，;；:：()（）]|—+|\s-+\s|"
     r"(?=\s(?:but|while|whereas|however|although|though|because|so|since|then|which|instead|yet)\b)|"
@@ -17,8 +19,8 @@ CLAUSE_END = re.compile(
 )
 BREATH = re.compile(
     r"(?<=[,，、;；:：()（）])|(?<=->)|(?<=→)|"
-    r"\b(?=(?:and|so|then|but|because|cause|cuz|which|while|whereas|when|if|until|or|um|uh|er|like|you know|i mean|basically|okay|ok|well|yeah|that's|it's|they|you|we)\b)|"
-    rf"(?<=[{CJK}]) (?=[{CJK}a-z0-9])|(?<=[a-z0-9]) (?=[{CJK}])|"
+    r"\b(?=(?:and|so|then|but|because|cause|cuz|which|while|whereas|when|if|until|um|uh|er|you know|i mean|basically|okay|ok|well|yeah|that's|it's)\b)|"
+    rf"(?<=[{CJK}]) (?=[{CJK}])|"
     r"(?=然后|所以|因为|但是?|就是说|而且|并且|还有|另外|最后|之后|不过|要是|如果|其实|再就是|接着|比如|反正|后来|省得|才能)|(?<=[嘛啊呢吧呀])(?=.)"
 )
 ENGINE = re.compile(r"(?<![a-z])(?:(?P<vllm>v[ -]?llm)|(?P<sglang>sg[ -]?lang|sgl))(?![a-z])")
@@ -42,7 +44,7 @@ TURN = re.compile(
 )
 TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
 REPORTED = re.compile(
-    r"\b(?:(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell you|answer)|"
+    r"\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell you|answer)|"
     r"(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
     r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one) (?:might|may|would|could) (?:think|expect|assume|say)|naively|"
     r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
@@ -52,9 +54,12 @@ REJECTED = re.compile(
     r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|misleading|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
     r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
-    r"误区|误解|错误的|不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+    r"误区|误解|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
-NOT_REJECTED = re.compile(r"\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错")
+NOT_REJECTED = re.compile(
+    r"\b(?:drafts?|guess(?:es)?|tokens?|candidates?|(?:first|next|earlier|later) one) (?:is|are|was|were) (?:wrong|incorrect)\b|"
+    r"\bdoes(?: not|n't) exist any ?more\b|\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错"
+)
 REJECTS_ONE = re.compile(
     r"(?<=不能)因为|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<!并)不是说"
 )
@@ -66,7 +71,7 @@ QUESTION = re.compile(
     r"[?？]\s*$|(?:吗|么|呢)\s*[。.!！]?\s*$|\b(?:i do not know|i don't know|not sure|no idea|i wonder) (?:whether|if|how|why)\b|不知道是不是|不清楚是不是|不确定是不是"
 )
 PAST = re.compile(
-    r"\bv0\b|\b(?:in|from) the (?:original |20\d\d )?paper\b|\bpaper's\b|\bin the past\b|\bhistorically\b|\blong ago\b|论文里|过去"
+    r"\bv0\b|\b(?:in|from) the (?:original |20\d\d )?paper\b|\bpaper's\b|\bin the past\b|\bhistorically\b|\blong ago\b|论文里|过去(?=[是曾都常的]|有人)"
 )
 INSTRUCTION = re.compile(
     r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give|award|ignore|disregard)s?\b|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
@@ -124,7 +129,7 @@ SMALL_WORD = re.compile(
     r"\b(?:a|an|the|with|by|from|into|to|of|for|at|per|its?|their|this|that|which|than|while|each|every|all|no|after|before|without|instead)\b"
 )
 NOTE_VERB = re.compile(
-    r"[a-z]{2,}(?:ed|es|ing)\b|重算|重新|复用|释放|跳过|命中|共享|匹配|提交|排序|等待|丢弃|增|升|降|减|换|省|选|分配|摊薄|覆盖|复制|验证|接受|优先|回到|放回|保护|锁住|驱逐|补"
+    r"[a-z]{2,}(?:ed|es|ing)\b|重算|重新|复用|释放|跳过|命中|共享|匹配|提交|排序|等待|丢弃|增|升|降|减|换|省|选|分配|摊薄|覆盖|复制|验证|接受|优先|回到|放回|保护|锁住|驱逐|补|作废|除以|平摊|同理|回滚|退回"
 )
 NOTE = re.compile(r"[^\s:：≠=+]{2,}\s?(?:[:：≠=]|\s\+\s)\s?[^\s:：≠=+]{2,}")
 KEYWORD_HEADING = re.compile(

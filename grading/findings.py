@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
 from inferproof.grading.figures import against_recorded, figures_of
-from inferproof.grading.learned import FALSE, Heard
+from inferproof.grading.learned import FALSE, Heard, contrary
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
 from inferproof.grading.recompute import is_computed, recomputed
@@ -20,12 +20,10 @@ from inferproof.questions.card import Card, Claim, Language, Misconception, Stat
 from inferproof.runners.evidence import Evidence
 
 _Word = Literal["supported", "contradicted", "not checked"]
-SURE = 1.6
-"""Log-odds from which on the learned model takes a statement for false."""
-TOLD = 0.0
-"""Log-odds from which on it can say which claim or misconception tells what is false."""
-UNLIKELY = -0.5
-"""Log-odds of being false below which no wording makes a statement a misconception."""
+SURE = 1.2
+"""Log-odds from which on the learned model takes a statement for contrary to a claim."""
+UNLIKELY = -1.0
+"""Log-odds of that below which no wording makes a statement a misconception."""
 ALIKE = 0.8
 """Share of concepts that a statement must have in common with an example wording."""
 _FEWEST = 3
@@ -67,8 +65,8 @@ def check_heard(
     """One finding for each statement that the learned model takes for false and can say against what."""
     found = []
     for one in heard:
-        reading, against = one.readings[0], falsehood(one)
-        if against is None or len(one.readings) > 1 or not reading.asserted or _misleads(one, heard):
+        reading = one.readings[0]
+        if len(one.readings) > 1 or not reading.asserted or (against := falsehood(one, heard)) is None:
             continue
         misconception = next((m for m in card.misconceptions if m.id == against), None)
         if misconception is not None:
@@ -80,20 +78,12 @@ def check_heard(
     return found
 
 
-def _misleads(piece: Heard, heard: Sequence[Heard]) -> bool:
-    """Whether a piece of a long statement is false by itself only, and not with what stands beside it."""
-    return piece.torn and any(
-        piece.readings[0] in one.readings and one.scores[FALSE] < 0 for one in heard if len(one.readings) > 1
-    )
-
-
-def falsehood(heard: Heard) -> str | None:
+def falsehood(one: Heard, heard: Sequence[Heard]) -> str | None:
     """The claim or misconception that tells what is false in it; None where that is not sure enough."""
-    if heard.scores[FALSE] < SURE:
+    against = {name: score for name, score in one.scores.items() if name.startswith(f"{FALSE}:")}
+    if not against or contrary(one, heard) < SURE:
         return None
-    against = {name: score for name, score in heard.scores.items() if name.startswith(f"{FALSE}:")}
-    name = max(against, key=lambda n: against[n], default=None)
-    return name.removeprefix(f"{FALSE}:") if name and against[name] >= TOLD else None
+    return max(against, key=lambda name: against[name]).removeprefix(f"{FALSE}:")
 
 
 def _contradicted(card: Card, claim: str, reading: Reading, language: Language, proof: _Decided) -> Finding:

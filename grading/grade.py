@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inferproof.grading.figures import misplaced
 from inferproof.grading.findings import UNLIKELY, check_claims, check_heard, check_misconceptions
 from inferproof.grading.layers import layers_covered
-from inferproof.grading.learned import FALSE, Heard, Model, award_inputs, model_of
+from inferproof.grading.learned import Heard, Model, award_inputs, contrary, model_of
 from inferproof.grading.learned import award as decided
 from inferproof.grading.reading import Reading, readings
 from inferproof.grading.result import Finding, Grade, PointGrade, score
@@ -73,8 +73,7 @@ def _findings(
     evidence: Mapping[str, Sequence[Evidence]],
 ) -> tuple[Finding, ...]:
     """Misconceptions first, by rule and as learned; then the claims that the other statements state."""
-    true = {one.span for one in heard if len(one.readings) == 1 and one.scores[FALSE] < UNLIKELY}
-    doubtful = [r for r in read if r.span not in true]
+    doubtful = _doubtful(read, heard)
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
     said = (
         *check_misconceptions(card, doubtful, language, evidence),
@@ -87,6 +86,15 @@ def _findings(
             by_span.setdefault(finding.span, finding)
     claims = check_claims(card, [r for r in read if r.span not in by_span], language, evidence)
     return (*by_span.values(), *claims)
+
+
+def _doubtful(read: Sequence[Reading], heard: Sequence[Heard]) -> list[Reading]:
+    """What a rule may take for a misconception: what the model does not take for true, and what it did not hear."""
+    alone = [one for one in heard if len(one.readings) == 1]
+    starts = [one.readings[0].statement.start for one in alone]
+    unheard = [r for r in read if not any(r.statement.start <= start < r.statement.end for start in starts)]
+    said = [one.readings[0] for one in alone if contrary(one, heard) >= UNLIKELY]
+    return sorted([*unheard, *said], key=lambda r: r.statement.start)
 
 
 def statements_of(card: Card, answer: str) -> list[Reading]:
@@ -159,7 +167,7 @@ def _point(
     span = " … ".join(s for s in said if not any(s != other and s in other for other in said)) if award else None
     if (against := _against(card, point, findings)) is not None:
         award, why, span = 0.0, "against", against.span
-    elif award and (wrong := _wrong_number(point, findings)) is not None:
+    elif award and (wrong := _wrong_number(point, said, findings)) is not None:
         award, why, span = 0.5, "wrong figure" if wrong.recorded else "wrong number", wrong.span
     return PointGrade(
         point=point.id,
@@ -195,11 +203,10 @@ def _against(card: Card, point: RubricPoint, findings: Sequence[Finding]) -> Fin
     )
 
 
-def _wrong_number(point: RubricPoint, findings: Sequence[Finding]) -> Finding | None:
-    return next(
-        (f for f in findings if f.verdict == "contradicted" and f.misconception is None and f.claim in point.claims),
-        None,
-    )
+def _wrong_number(point: RubricPoint, said: Sequence[str], findings: Sequence[Finding]) -> Finding | None:
+    """A contradicted statement among those that earned the point."""
+    wrong = (f for f in findings if f.verdict == "contradicted" and f.misconception is None and f.claim in point.claims)
+    return next((f for f in wrong if any(f.span in words or words in f.span for words in said)), None)
 
 
 def _followup(card: Card, points: Sequence[PointGrade]) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import exp
 from pathlib import Path
+from typing import Any
 
 from inferproof.grading.breaths import breaths, runs
 from inferproof.grading.features import FAMILIES, Facts, Features, features, loudness, together
@@ -135,16 +136,32 @@ def award_inputs(log_odds: Sequence[float], full: int, by_rule: float) -> list[f
     return [whole, some, last, *rest, *ends, whole**2, some**2, last**2, float(by_rule > 0), float(by_rule == 1)]
 
 
+def contrary_inputs(one: Heard, heard: Sequence[Heard]) -> list[float]:
+    """What it is decided by whether a statement is contrary to a claim: how it is heard alone, and among neighbours."""
+    beside = [h.scores[FALSE] for h in heard if len(h.readings) > 1 and any(r is one.readings[0] for r in h.readings)]
+    against = max((score for name, score in one.scores.items() if name.startswith(f"{FALSE}:")), default=_UNHEARD)
+    stated = max((score for name, score in one.scores.items() if not name.startswith(FALSE)), default=_UNHEARD)
+    alone = one.scores[FALSE]
+    looked_at = (against, alone, max(beside, default=alone), min(beside, default=alone), stated)
+    return [*(max(-_MOST, min(_MOST, x)) for x in looked_at), float(one.torn)]
+
+
+def contrary(one: Heard, heard: Sequence[Heard]) -> float:
+    """The log-odds that a statement is contrary to a claim."""
+    weights = _made("contrary")["weights"]
+    *inputs, bias = weights
+    return (sum(w * x for w, x in zip(inputs, contrary_inputs(one, heard), strict=True)) + bias) / SCALE
+
+
 @cache
-def _awarding() -> Mapping[str, Mapping[str, Sequence[int]]]:
-    data: Mapping[str, Mapping[str, Sequence[int]]] = json.loads((MODELS / "award.json").read_bytes())
-    return data
+def _made(name: str) -> Any:
+    return json.loads((MODELS / f"{name}.json").read_bytes())
 
 
 def award(card: str, point: str, inputs: Sequence[float]) -> float:
     """0, half or full, whichever is likeliest."""
     scores = []
-    for name, weights in _awarding().items():
+    for name, weights in _made("award").items():
         of_point = weights.get(f"{card}/{point}", (0,))
         linear = sum(w * x for w, x in zip(weights["inputs"], inputs, strict=True))
         scores.append((linear + weights["bias"][0] + of_point[0], float(name)))

@@ -11,7 +11,7 @@ from itertools import islice
 from inferproof.grading import cues
 from inferproof.grading.glossary import Mention, glossary
 from inferproof.grading.numbers import Quantity, quantities
-from inferproof.grading.statements import Denial, Statement, statements
+from inferproof.grading.statements import Denial, Statement, statements, words_in
 from inferproof.grading.text import Text, normalise
 
 NEAR = 16
@@ -21,6 +21,9 @@ LONGEST_LIST = 5
 
 MOST_BARE = 0.85
 """Share of bare items from which on a long list is one of keywords; notes have more that say something."""
+
+SHORTEST_CLAUSE = 5
+"""Words from which on what has no known verb is a clause all the same, and no keyword."""
 
 LONGEST_CHAIN = 3
 """More arrows than this in one statement make a list of what they separate."""
@@ -54,7 +57,13 @@ class Reading:
             return False
         if self._is_list:
             return not self._heading and len(self._bare) < MOST_BARE * len(self._list_items)
-        return bool(self.stretches) or self._is_note
+        return bool(self.stretches) or self._is_note or self._is_clause
+
+    @property
+    def _is_clause(self) -> bool:
+        """Whether it is one stretch of words, too long for a keyword: no list of verbs is whole."""
+        words = words_in(self.text.plain[self.statement.start : self.statement.end])
+        return len(self._list_items) == 1 and words >= SHORTEST_CLAUSE
 
     @cached_property
     def _is_note(self) -> bool:

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from inferproof.grading.bench import overlap, places
 from inferproof.grading.cues import SENTENCE
 from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, texts, together
-from inferproof.grading.gold import read_gold
+from inferproof.grading.gold import GoldAnswer, read_gold
 from inferproof.grading.grade import engines_of, rule_awards, statements_of
-from inferproof.grading.learned import FALSE, MODELS, SCALE, award_inputs, model_of
+from inferproof.grading.learned import FALSE, MODELS, SCALE, award_inputs, contrary_inputs, model_of
 from inferproof.grading.reading import readings
 from inferproof.questions.card import Card, Language
 from inferproof.questions.deck import load_deck
@@ -200,22 +201,42 @@ def point_inputs(card: Card, answer: str) -> dict[str, list[float]]:
     }
 
 
+def contraries(deck: Mapping[str, Card], answers: Iterable[GoldAnswer]) -> dict[str, Any]:
+    """The content of `contrary.json`: when a statement is contrary to a claim."""
+    from sklearn.linear_model import LogisticRegression
+
+    rows, labels = [], []
+    for answer in answers:
+        card = deck[answer.card]
+        false = [place for words in answer.false for place in places(words, answer.answer)[:1]]
+        learned = model_of(card.id, frozenset(p.id for p in card.rubric))
+        assert learned is not None, f"no model of {card.id} for these points; train it first"
+        heard = learned.hear(statements_of(card, answer.answer))
+        for one in heard:
+            if len(one.readings) == 1 and one.readings[0].asserted:
+                rows.append(contrary_inputs(one, heard))
+                labels.append(any(overlap(at, f) for at in places(one.span, answer.answer)[:1] for f in false))
+    fitted = LogisticRegression(C=1, max_iter=20_000, tol=1e-8).fit(rows, labels)
+    return {"weights": [round(SCALE * w) for w in (*fitted.coef_[0], fitted.intercept_[0])]}
+
+
 def main() -> None:
-    """Write the model file of every card that has training data, then how awards are decided."""
+    """Write the model file of every card that has training data, then how awards and contraries are decided."""
     deck = load_deck()
     MODELS.mkdir(exist_ok=True)
     for card in trained_cards():
         _write(MODELS / f"{card}.json", model(deck[card]))
         sys.stderr.write(f"{card}\n")
     model_of.cache_clear()
-    _write(MODELS / "award.json", awarding(deck, _answers(deck)))
-
-
-def _answers(deck: Mapping[str, Card]) -> Iterator[Answer]:
-    """Whole answers with their awards; the model answers of the cards earn everything."""
     labelled = [a for a in read_gold() if a.part == "tune"]
+    labelled += [a for name in trained_cards() for a in read_gold(TRAINING, f"{name}.answers.jsonl")]
+    _write(MODELS / "award.json", awarding(deck, _answers(deck, labelled)))
+    _write(MODELS / "contrary.json", contraries(deck, labelled))
+
+
+def _answers(deck: Mapping[str, Card], labelled: Iterable[GoldAnswer]) -> Iterator[Answer]:
+    """Whole answers with their awards; the model answers of the cards earn everything."""
     for name in trained_cards():
-        labelled += read_gold(TRAINING, f"{name}.answers.jsonl")
         card = deck[name]
         for language in get_args(Language):
             text = "\n\n".join(paragraph.text.of(language) for paragraph in card.answer)

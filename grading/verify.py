@@ -246,8 +246,9 @@ def carry_out(
 ) -> Iterator[list[Verdict]]:
     """Run what is missing of the plan; yield the verdicts of each piece of evidence as it comes, reach untold."""
     for result in execute(
-        made.tasks, ledger, launcher=site.launch, identities=site.identities, logs=site.logs, rerun=rerun, listen=listen
-    ):
+        made.tasks, ledger, launcher=site.launch, identities=site.identities, logs=site.logs, rerun=rerun,
+        listen=listen, executor=site.executor,
+    ):  # fmt: skip
         yield _judged(made, result)
 
 

@@ -42,6 +42,8 @@ class Live:
         """An event of a run, see `runners/worker.py`."""
         if name == "worker":
             self._say(f"{fields['build']}: starting its worker")
+        elif name == "node":
+            self._say(f"{fields['build']}: on node {fields['node']}")
         elif name == "task":
             task = fields["task"]
             self._say(f"{task.build}: {task.probe} ({fields['number'] + 1} of {fields['of']})")

@@ -244,6 +244,11 @@ def _shelf() -> Path:
     shelf = paths.cache_dir() / "shelf" / hashlib.sha256(str(package).encode()).hexdigest()[:12]
     link = shelf / "inferproof"
     if not link.is_symlink():
+        for old in (other / link.name for other in shelf.parent.glob("*")):
+            if old.is_symlink() and not old.exists():  # its package is gone, as one that came for a Ray job
+                with contextlib.suppress(OSError):  # another process was first
+                    old.unlink()
+                    old.parent.rmdir()
         shelf.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # another process was first
             link.symlink_to(package, target_is_directory=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from inferproof.runners.evidence import FORMAT, Evidence, Task
 from inferproof.runners.host import host_facts
@@ -17,6 +17,9 @@ from inferproof.runners.worker import Launch, Listener, Outcome, Worker, silent
 
 Launcher = Callable[[str, Path], Launch]
 """Build name and log file -> how to start its worker."""
+
+Recorder = Callable[[Mapping[str, Any]], Evidence]
+"""Keeps the body of a record."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,16 @@ class Result:
     reused: bool = False
     reason: str = ""
     """Why nothing ran."""
+
+
+class Executor(Protocol):
+    """Where tasks run, if not here."""
+
+    def known(self, tasks: Sequence[Task], ledger: Ledger) -> dict[str, Evidence]:
+        """Task key -> settled evidence that is there already."""
+
+    def run(self, tasks: Sequence[Task], ledger: Ledger, listen: Listener) -> Iterator[Result]:
+        """Yield a result a task as each becomes known; what was yielded is recorded."""
 
 
 def up_to_date(tasks: Sequence[Task], ledger: Ledger) -> dict[str, Evidence]:
@@ -46,13 +59,16 @@ def execute(
     logs: Path,
     rerun: bool = False,
     listen: Listener = silent,
+    executor: Executor | None = None,
 ) -> Iterator[Result]:
     """Yield a result a task as each becomes known; what was yielded is recorded. Equal tasks run once.
+
+    executor  runs them elsewhere; None: here, in workers of the launcher.
 
     Closing the iterator (or an interrupt) kills the running worker's group; nothing recorded is lost.
     """
     unique = list({task.key: task for task in tasks}.values())
-    known = {} if rerun else up_to_date(unique, ledger)
+    known = {} if rerun else (executor.known if executor else up_to_date)(unique, ledger)
     for task in unique:
         if task.key in known:
             yield Result(task, known[task.key], reused=True)
@@ -60,19 +76,23 @@ def execute(
     wanted = sorted(
         (t for t in unique if t.key not in known), key=lambda t: (order[t.build], t.session, t.probe, t.key)
     )
+    if executor is not None:
+        yield from executor.run(wanted, ledger, listen)
+        return
     for build, group in groupby(wanted, key=lambda t: t.build):
-        yield from _run_build(build, list(group), ledger, launcher, identities[build], logs, listen)
+        yield from run_build(build, list(group), ledger.add_evidence, launcher, identities[build], logs, listen)
 
 
-def _run_build(
+def run_build(
     build: str,
     tasks: Sequence[Task],
-    ledger: Ledger,
+    record: Recorder,
     launcher: Launcher,
     identity: Mapping[str, Any],
     logs: Path,
     listen: Listener,
 ) -> Iterator[Result]:
+    """Run tasks of one build, those of a session after each other, in one worker as long as it lives."""
     worker: Worker | None = None
     no_start: dict[str, str] = {}
     """Sessions whose engine did not start, with the reason."""
@@ -90,7 +110,7 @@ def _run_build(
             started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             begun: list[str] = []
             outcome = worker.run(task.key[:12], task, _noting(begun, listen))
-            evidence = ledger.add_evidence(record_of(task, outcome, identity, started_at, worker.launch.log.name))
+            evidence = record(record_of(task, outcome, identity, started_at, worker.launch.log.name))
             if not evidence.settled and "observing" not in begun and task.config is not None:
                 no_start[task.session] = evidence.reason
             yield Result(task, evidence)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferproof.runners.builds import Bilingual, Build
 from inferproof.runners.worker import Launch
+
+if TYPE_CHECKING:
+    from inferproof.runners.execute import Executor
 
 MEMORY_SHARE = 0.85
 """Part of the machine's memory that a worker's process group may use."""
@@ -22,6 +25,8 @@ class Site:
     identities: Mapping[str, Mapping[str, Any]]
     missing: Mapping[str, Bilingual]
     logs: Path
+    executor: Executor | None = None
+    """Where tasks run, if not here."""
 
     @property
     def stands(self) -> dict[str, str | None]:

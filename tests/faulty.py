@@ -23,6 +23,7 @@ def misbehave(run: Run, *, how: str) -> Observations:
     """Do what `how` says."""
     match how:
         case "hang":
+            print("hanging", flush=True)
             time.sleep(600)
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -22,7 +22,7 @@ from filelock import FileLock
 
 import inferproof
 from inferproof.runners import environment, paths, setup
-from inferproof.runners.builds import Bilingual, Build, Wheel
+from inferproof.runners.builds import Bilingual, Build, Wheel, find_build
 from inferproof.runners.environment import (
     NotReady,
     StalePlaceholders,
@@ -401,6 +401,19 @@ def test_a_killed_setup_leaves_no_pip_behind_that_goes_on_writing() -> None:
         child = int(process.stdout.readline())
         process.kill()
     assert gone(child)
+
+
+def test_a_link_to_a_package_that_is_gone_goes_with_the_next_one(tmp_path: Path) -> None:
+    shelves = paths.cache_dir() / "shelf"
+    for name, package in (("gone", tmp_path / "nowhere"), ("there", tmp_path)):
+        (shelves / name).mkdir(parents=True)
+        (shelves / name / "inferproof").symlink_to(package)
+
+    environment.worker_command(find_build("host"))
+
+    assert not (shelves / "gone").exists()
+    assert (shelves / "there/inferproof").is_symlink()
+    assert len(list(shelves.iterdir())) == 2
 
 
 @pytest.mark.parametrize(

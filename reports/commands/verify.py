@@ -32,7 +32,7 @@ from inferproof.reports.commands.options import (
     LevelOption,
     builds_like,
 )
-from inferproof.reports.commands.runs import carry_out
+from inferproof.reports.commands.runs import carry_out, executing
 
 if TYPE_CHECKING:
     from inferproof.grading.verdict import Verdict
@@ -87,6 +87,26 @@ def verify(
             help=t(
                 "Another probe parameter (repeatable): shows what is observed, without a verdict.",
                 "换一个探针参数（可多次）：只显示观测值，不作判定。",
+            ),
+        ),
+    ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            metavar="local|ray",
+            help=t(
+                "Where it runs: here, or on a Ray cluster (pip install 'inferproof[ray]').",
+                "在哪里运行：本机，或 Ray 集群（pip install 'inferproof[ray]'）。",
+            ),
+        ),
+    ] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help=t(
+                "The cluster (default: RAY_ADDRESS, else the one that this machine is a node of).",
+                "集群地址（默认取 RAY_ADDRESS，否则为本机所在的集群）。",
             ),
         ),
     ] = None,
@@ -147,6 +167,8 @@ def verify(
         )
     if junit and not junit.absolute().parent.is_dir():
         fail(t(f"--junit: there is no folder {junit.parent}", f"--junit：没有文件夹 {junit.parent}"))
+    if executor != "local" and (given or explain):
+        fail(t("--with and --explain go with --executor local", "--with、--explain 须与 --executor local 同用"))
     deck = read_deck(cards)
     chosen = steps.select(deck, names or [], collection)
     check_claims({card.id: card for card, _ in chosen})
@@ -154,15 +176,15 @@ def verify(
         if junit or explain:
             fail(t("--with goes with neither --junit nor --explain", "--with 不能与 --junit、--explain 同用"))
         _observe(chosen, given, build or [], level, rerun=rerun, as_json=as_json, language=language)
-    site = this_site()
-    with open_ledger() as ledger:
+    here = this_site()
+    with executing(here, executor, ray_address) as site, open_ledger() as ledger:
         plan = steps.plan(chosen, site, builds=build or [], level=level, language=language)
         if explain:
             for task in plan.tasks:
                 typer.echo(f"{task.build}  {task.probe} ({task.level}): {steps.explain(task, ledger, language)}")
             return
         done = carry_out(plan, site, ledger, _interrupted, rerun=rerun, quiet=as_json)
-    verdicts = steps.ordered(done, chosen, site)
+    verdicts = steps.ordered(done, chosen, here)
     if junit:
         from inferproof.reports.junit import junit as as_xml
         from inferproof.runners.paths import write_atomically
