@@ -145,7 +145,7 @@ def verify(
 
     language = chosen_language(lang)
     if profile:
-        if names or build or level or collection or junit or given or cards:
+        if names or build or level or collection or junit or given or cards or executor != "local":
             fail(
                 t(
                     "--profile is of no claim, build or level: give it alone",
