@@ -107,7 +107,7 @@ def _table(*columns: tuple[str, str]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
     for head, justify in columns:
-        table.add_column(head, justify=justify, no_wrap=justify == "right")  # type: ignore[arg-type]
+        table.add_column(head, justify=justify, no_wrap=justify == "right", overflow="fold")  # type: ignore[arg-type]
     return table
 
 
