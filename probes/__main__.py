@@ -123,7 +123,8 @@ class _Session:
         self.close()
         self.tell("starting", run=command["run"], config=command["config"])
         started = time.perf_counter()
-        adapter = importlib.import_module(f"inferproof.probes.{command['engine']}_engine")
+        named = command["config"].get("adapter", f"{command['engine']}_engine")
+        adapter = importlib.import_module(f"inferproof.probes.{named}")
         self.engine = adapter.start(command["config"], level=command["level"], **about)
         self.key = key
         seconds = time.perf_counter() - started

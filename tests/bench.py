@@ -8,6 +8,7 @@ machines are noisy. It prints medians, the bound asked, and whether this run met
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import statistics
@@ -37,6 +38,7 @@ def main() -> None:
     wall(verify)
     idle = median(lambda: wall(verify), rounds=5)
     row("verify with nothing to do", f"{idle:.2f} s", "< 1 s", idle < 1)
+    streaming_rows()
     if "--full" in sys.argv:
         full_verify_row()
 
@@ -96,6 +98,42 @@ def grading_row() -> None:
     once()
     seconds = median(once)
     row("offline grading of an answer", f"{seconds * 1000:.1f} ms", "< 50 ms", seconds < 0.05)
+
+
+def streaming_rows(streams: int = 16, events: int = 200, gap_s: float = 0.01) -> None:
+    """What the streaming client adds to an event, from its writing in another process to the client's clock reading."""
+    from inferproof.probes.sse import Stream, stream
+
+    server = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("stamping_server.py")), str(events), str(gap_s)],
+        stdout=subprocess.PIPE,
+    )
+    assert server.stdout is not None
+    port = int(server.stdout.readline())
+
+    async def all_at_once() -> list[Stream]:
+        return await asyncio.gather(*(stream("127.0.0.1", port, "/", {}) for _ in range(streams)))
+
+    used = time.process_time()
+    seen = asyncio.run(all_at_once())
+    used = time.process_time() - used
+    server.kill()
+    server.communicate()
+    late = [s.sent_at + at - json.loads(event)["at"] for s in seen for at, event in s.events]
+    at_16 = f"at {streams} streams"
+    row(
+        f"an event's way to the client {at_16}, median",
+        ms(statistics.median(late)),
+        "< 1 ms",
+        statistics.median(late) < 1e-3,
+    )
+    row(f"  its 99th percentile, of {len(late)}", ms(statistics.quantiles(late, n=100)[98]), "", None)
+    row("  processor time of the client an event", ms(used / len(late)), "< 1 ms", used / len(late) < 1e-3)
+
+
+def ms(seconds: float) -> str:
+    """Milliseconds, as they are shown."""
+    return f"{seconds * 1000:.3f} ms"
 
 
 def full_verify_row() -> None:

