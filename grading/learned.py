@@ -151,7 +151,7 @@ def contrary_inputs(one: Heard, heard: Sequence[Heard]) -> list[float]:
 
 def contrary(one: Heard, heard: Sequence[Heard]) -> float:
     """The log-odds that a statement is contrary to a claim."""
-    weights = _made("contrary")["weights"]
+    weights: Sequence[int] = _made("contrary")["weights"]
     *inputs, bias = weights
     return (sum(w * x for w, x in zip(inputs, contrary_inputs(one, heard), strict=True)) + bias) / SCALE
 

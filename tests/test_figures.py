@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 
 from inferproof.grading.grade import grade
+from inferproof.questions.card import Language
 from inferproof.questions.deck import load_deck
 from inferproof.questions.recorded import load_recorded
 from inferproof.reports.terminal import grade_view
@@ -48,7 +49,8 @@ def test_a_figure_told_rightly_or_of_another_machine_is_not(said: str) -> None:
 def test_the_screen_calls_it_recorded() -> None:
     from rich.console import Console
 
-    for language, words in (("en", "recorded, not run here"), ("zh", "仅有记录")):
+    said: dict[Language, str] = {"en": "recorded, not run here", "zh": "仅有记录"}
+    for language, words in said.items():
         console = Console(width=100, record=True, file=StringIO())
         console.print(grade_view(CARD, grade(CARD, "SGLang went from 41.66 ms to 114.43 ms.", language, {}), language))
         screen = console.export_text()
