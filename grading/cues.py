@@ -15,7 +15,7 @@ SENTENCE = re.compile(
 CLAUSE_END = re.compile(
     r"[,，;；:：()（）]|—+|\s-+\s|"
     r"(?=\s(?:but|while|whereas|however|although|though|because|so|since|then|which|instead|yet)\b)|"
-    r"(?=但是?|然而|不过|所以|因此|因为|然后|相反|反过来|其实|而(?!且|言|是|非|不是))"
+    r"(?=但是?|然而|不过|所以|因此|因为|然后|相反|反过来|其实|而(?!且|言|是|非|不是|已))"
 )
 BREATH = re.compile(
     r"(?<=[,，、;；:：()（）])|(?<=->)|(?<=→)|"
@@ -31,7 +31,7 @@ CONTRAST_AFTER = re.compile(r"\s*(?:不同|不一样|相比|相反|那样|那种
 CONNECTED = re.compile(
     r"[\s,、/&+]*(?:and|or|as well as|和|与|跟|及|以及|还是|vs\.?|versus)?[\s,、/&+]*(?:in|for|both|on|在)?\s*"
 )
-SWITCH = re.compile(r"\b(?:and|while|whereas|but|versus|vs)\b|而|和|但|,|，")
+SWITCH = re.compile(r"\b(?:and|while|whereas|but|versus|vs)\b|而(?!已|且)|和|但|,|，")
 BOTH = re.compile(
     r"\bboth (?:engines?|frameworks?|systems?|of them|do|are|use|match|need|must|reuse|recompute|keep|have|still|can|run|share)\b|\bin both\b(?! cases)|\bneither (?:engine|of them|one)\b|\b(?:two|either) (?:engines?|frameworks?|systems?)\b|两者|两个(?:框架|引擎|系统)|两边|两家|二者"
 )
@@ -51,7 +51,7 @@ REPORTED = re.compile(
     r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
 )
 REJECTED = re.compile(
-    r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|misleading|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
+    r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
     r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
     r"误区|误解|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"

@@ -37,7 +37,7 @@ def misplaced(card: Card, read: Sequence[Reading], language: Language, facts: Fa
     """
     cited = _cited(card)
     for reading in read:
-        if not reading.asserted or len(reading.statement.engines) != 1:
+        if not reading.asserted or not reading.statement.named or len(reading.statement.engines) != 1:
             continue
         (engine,) = reading.statement.engines
         if any(named.lastgroup != engine for named in cues.ENGINE.finditer(reading.text.plain, *_place(reading))):

@@ -74,7 +74,7 @@ class Model:
     def hear(self, read: Sequence[Reading]) -> list[Heard]:
         """Every statement by itself, a long one in its pieces, and every few neighbours."""
         whole = [r for r in read if r.speaks]
-        pieces = [piece for r in whole for piece in breaths(r) if piece.speaks]
+        pieces = [piece for r in whole for piece in breaths(r) if piece.speaks or not r.is_list]
         heard = [(r, features(r, self.facts)) for r in pieces]
         heard = [(r, found) for r, found in heard if len(found["w"]) >= FEWEST_WORDS]
         said, seen = [r for r, _ in heard], [found for _, found in heard]

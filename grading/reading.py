@@ -55,7 +55,7 @@ class Reading:
         """Whether the speaker states something of his own: no question, no report of others, no list of words."""
         if self.statement.stance in ("asked", "reported"):
             return False
-        if self._is_list:
+        if self.is_list:
             return not self._heading and len(self._bare) < MOST_BARE * len(self._list_items)
         return bool(self.stretches) or self._is_note or self._is_clause
 
@@ -73,7 +73,7 @@ class Reading:
     @property
     def spoken(self) -> list[tuple[int, int]]:
         """What of the statement is speech: all of it, or of a list of keywords the items that say something."""
-        return self.stretches if self._is_list else [(self.statement.start, self.statement.end)]
+        return self.stretches if self.is_list else [(self.statement.start, self.statement.end)]
 
     @property
     def distinguishes(self) -> bool:
@@ -190,13 +190,13 @@ class Reading:
     @cached_property
     def stretches(self) -> list[tuple[int, int]]:
         """Where concepts count as related: the whole statement, or single items of a list."""
-        if not self._is_list and len(self._bare) < len(self._list_items):
+        if not self.is_list and len(self._bare) < len(self._list_items):
             return [(self.statement.start, self.statement.end)]
         terse = [item for item in self._bare if self._is_terse(item)] if len(self._bare) <= LONGEST_LIST else []
         return [item for item in self._list_items if item not in self._bare or item in terse]
 
     @cached_property
-    def _is_list(self) -> bool:
+    def is_list(self) -> bool:
         """Whether it is a list of keywords: it says so, or has more bare items than anybody speaks."""
         return bool(self._heading) or len(self._bare) > LONGEST_LIST
 

@@ -13,7 +13,7 @@ LONGEST = 20_000
 """Characters of an answer that are read; nobody says more in an interview, and time stays bounded."""
 CJK = "\u3400-\u9fff"
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
-_SUPERSCRIPT = {"²": "^2", "³": "^3"}
+_WRITTEN = {"²": "^2", "³": "^3", "⇒": "->", "⟶": "->"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ def normalise(original: str) -> Text:
     origin: list[int] = []
     wraps = _wraps(original[:LONGEST])
     for index, character in enumerate(original[:LONGEST]):
-        for c in _joint(cased) if index in wraps else _forms(character):
+        apart = character == "，" and original[index + 1 : index + 2].isdigit()  # 补到 4，513 个: two numbers
+        for c in _joint(cased) if index in wraps else (*_forms(character), *(" " if apart else "")):
             if c in " \n" and cased and cased[-1] in " \n":
                 if c == "\n":
                     cased[-1] = c
@@ -96,8 +97,8 @@ def _forms(character: str) -> str:
         return character
     if character in "\n\r\u2028\u2029":
         return "\n"
-    if character in _SUPERSCRIPT:
-        return _SUPERSCRIPT[character]
+    if character in _WRITTEN:
+        return _WRITTEN[character]
     if _CJK_CHARACTER.match(character):
         return _simplified().get(character, character)
     return "".join(

@@ -14,7 +14,8 @@ from inferproof.grading import train
 from inferproof.grading.features import FAMILIES, facts_of, features
 from inferproof.grading.gold import problems, read_gold
 from inferproof.grading.grade import grade, rule_awards, statements_of
-from inferproof.grading.learned import MODELS, model_of
+from inferproof.grading.findings import SURE
+from inferproof.grading.learned import MODELS, contrary, model_of
 from inferproof.grading.reading import readings
 from inferproof.questions.deck import load_deck
 from inferproof.questions.recorded import load_recorded
@@ -39,6 +40,17 @@ def test_two_neighbours_are_quoted_as_they_stand_in_the_answer() -> None:
     pairs = [heard for heard in model.hear(statements_of(CARD, said)) if len(heard.readings) == 2]
 
     assert pairs and all(heard.span in said for heard in pairs)
+
+
+def test_a_false_statement_is_contrary_to_a_claim_and_its_true_twin_is_not() -> None:
+    model = model_of(CARD.id, POINTS)
+    assert model is not None
+    for false, true in (
+        ("A repeated prompt hits completely in vLLM, all 2080 tokens.", "A repeated prompt hits 2064 of 2080 in vLLM."),
+        ("前缀缓存按文本相似度匹配。", "前缀缓存按 token id 精确匹配。"),
+    ):
+        alone, twin = (model.hear(readings(said)) for said in (false, true))
+        assert contrary(alone[0], alone) > SURE > contrary(twin[0], twin)
 
 
 def test_an_award_has_words_that_earn_it() -> None:
