@@ -12,9 +12,9 @@ import pytest
 
 from inferproof.grading import train
 from inferproof.grading.features import FAMILIES, facts_of, features
+from inferproof.grading.findings import SURE
 from inferproof.grading.gold import problems, read_gold
 from inferproof.grading.grade import grade, rule_awards, statements_of
-from inferproof.grading.findings import SURE
 from inferproof.grading.learned import MODELS, contrary, model_of
 from inferproof.grading.reading import readings
 from inferproof.questions.deck import load_deck
