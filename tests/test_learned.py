@@ -34,7 +34,7 @@ def test_a_wording_that_no_rule_knows_is_heard() -> None:
 
 
 def test_two_neighbours_are_quoted_as_they_stand_in_the_answer() -> None:
-    said = "预算 512 时是 14 个 511 加一个 14，共 15 步，每步都带上那条流的 1 个 token；另外 SGLang 不这样。"
+    said = "vLLM 只复用填满的整块，块大小是 16 个 token。SGLang 走的是基数树，页大小是 1 个 token。"
     model = model_of(CARD.id, POINTS)
     assert model is not None
     pairs = [heard for heard in model.hear(statements_of(CARD, said)) if len(heard.readings) == 2]
