@@ -17,7 +17,7 @@ from typing import Any
 
 from inferproof.grading.breaths import breaths, runs
 from inferproof.grading.features import FAMILIES, Facts, Features, features, loudness, together
-from inferproof.grading.reading import Reading
+from inferproof.grading.reading import Reading, mostly_keywords
 
 MODELS = Path(__file__).with_name("model")
 SCALE = 100
@@ -73,7 +73,8 @@ class Model:
 
     def hear(self, read: Sequence[Reading]) -> list[Heard]:
         """Every statement by itself, a long one in its pieces, and every few neighbours."""
-        whole = [r for r in read if r.speaks]
+        keywords = mostly_keywords(read)
+        whole = [r for r in read if (r.speaks_plainly if keywords else r.speaks)]
         pieces = [piece for r in whole for piece in breaths(r) if piece.speaks or not r.is_list]
         heard = [(r, features(r, self.facts)) for r in pieces]
         heard = [(r, found) for r, found in heard if len(found["w"]) >= FEWEST_WORDS]

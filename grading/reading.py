@@ -19,7 +19,7 @@ NEAR = 16
 LONGEST_LIST = 5
 """More bare list items than this in one statement are a list of keywords, whatever stands before them."""
 
-MOST_BARE = 0.85
+MOST_BARE = 0.7
 """Share of bare items from which on a long list is one of keywords; notes have more that say something."""
 
 SHORTEST_CLAUSE = 5
@@ -57,7 +57,12 @@ class Reading:
             return False
         if self.is_list:
             return not self._heading and len(self._bare) < MOST_BARE * len(self._list_items)
-        return bool(self.stretches) or self._is_note or self._is_clause
+        return self.speaks_plainly or self._is_note or self._is_clause
+
+    @property
+    def speaks_plainly(self) -> bool:
+        """Whether it has the words of a sentence, or of a note with a verb."""
+        return self.statement.stance not in ("asked", "reported") and bool(self.stretches) and not self.is_list
 
     @property
     def _is_clause(self) -> bool:
@@ -227,6 +232,12 @@ class Reading:
         places = {(m.start, m.end) for m in self.mentions if item[0] <= m.start < item[1]}
         apart = [p for p in places if not any(q != p and q[0] <= p[0] and p[1] <= q[1] for q in places)]
         return len(apart) > 1 and bool(cues.NOTE_VERB.search(self.text.plain, *item))
+
+
+def mostly_keywords(read: Sequence[Reading]) -> bool:
+    """Whether an answer is a list of keywords as a whole, however it is set: next to nothing in it has a verb."""
+    items, bare = sum(len(r._list_items) for r in read), sum(len(r._bare) for r in read)
+    return items > LONGEST_LIST and bare >= MOST_BARE * items
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,13 +52,14 @@ class Response:
             raise HttpError(f"not an HTTP/1.1 response: {first[:100]!r}")
         self.status, self._buffer = int(status[:3]), rest
         self.headers = {name.strip().lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
-        self._left = int(self.headers.get("content-length", 0))
-        self.ended = self.headers.get("content-length") == "0"
+        self._left = _number(self.headers.get("content-length", "0"), 10)
+        self.ended = "content-length" in self.headers and not self._left
         return True
 
     def _plain(self) -> bytes:
         body, self._buffer = self._buffer, b""
         if "content-length" in self.headers:
+            body = body[: self._left]
             self._left -= len(body)
             self.ended = self._left <= 0
         return body
@@ -73,19 +75,21 @@ class Response:
                 continue
             line, end, rest = self._buffer.partition(b"\r\n")
             if not end:
+                if len(line) > MAX_HEAD_BYTES:
+                    raise HttpError("no end of the size of a chunk")
                 break
             self._buffer = rest
             if line:  # an empty one ends the chunk before
-                self._left = _chunk_size(line)
+                self._left = _number(line.partition(b";")[0].strip().decode("latin-1"), 16)
                 self.ended = self._left == 0
         return b"".join(body)
 
 
-def _chunk_size(line: bytes) -> int:
-    try:
-        return int(line.partition(b";")[0], 16)
-    except ValueError:
-        raise HttpError(f"not the size of a chunk: {line[:40]!r}") from None
+def _number(digits: str, base: int) -> int:
+    """A size as the protocol writes it: `int` also takes signs, underscores and blanks."""
+    if not re.fullmatch(r"[0-9a-fA-F]{1,15}", digits) or (base == 10 and not digits.isdecimal()):
+        raise HttpError(f"not a size: {digits[:40]!r}")
+    return int(digits, base)
 
 
 class Events:
