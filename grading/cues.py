@@ -10,7 +10,7 @@ import re
 from inferproof.grading.text import CJK
 
 SENTENCE = re.compile(
-    rf"(?:[^.。!！?？\n]|\.(?=[^\s{CJK}])|(?<=\be\.g)\.|(?<=\bi\.e)\.|(?<=\bvs)\.|(?<=\bincl)\.|(?<=\bresp)\.|(?<=\bapprox)\.)+[.。!！?？\n]*"
+    rf"(?:[^.。!！?？\n]|!(?=[=)])|\.(?=[^\s{CJK}])|(?<=\be\.g)\.|(?<=\bi\.e)\.|(?<=\bvs)\.|(?<=\bincl)\.|(?<=\bresp)\.|(?<=\bapprox)\.)+[.。!！?？\n]*"
 )
 CLAUSE_END = re.compile(
     r"[,，;；:：()（）]|—+|\s-+\s|"
