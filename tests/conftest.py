@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from inferproof.runners.evidence import Evidence, Task, evidence_from
 
 settings.register_profile("no-deadline", deadline=None)  # a loaded machine is not a failure
 settings.load_profile("no-deadline")
+
+for stop in (signal.SIGINT, signal.SIGHUP):  # a shell's background job ignores them, and so would all that tests start
+    if signal.getsignal(stop) is signal.SIG_IGN:
+        signal.signal(stop, signal.default_int_handler)
 
 CARD = """\
 id: small-card
