@@ -158,8 +158,24 @@ def _reply(
     if not seen:
         raise HttpError(f"the stream brought no token in {len(stream.events)} events")
     times, counts = zip(*seen, strict=True)
+    if not all(type(n) is int for n in (*counts, prompt, cached)):
+        raise HttpError(f"a count of tokens is no whole number: {(counts[-1], prompt, cached)!r:.100}")
     return Reply(stream.sent_at, times, counts, prompt, cached, meta=meta)
 
 
 BODIES: Mapping[str, Callable[[Ask, str], tuple[str, dict[str, Any]]]] = {"vllm": vllm_body, "sglang": sglang_body}
-REPLIES: Mapping[str, Callable[[Stream], Reply]] = {"vllm": vllm_reply, "sglang": sglang_reply}
+
+
+def _checked(read: Callable[[Stream], Reply]) -> Callable[[Stream], Reply]:
+    """An attached server may be anything: what has another shape is refused, and is no fault of ours."""
+
+    def reply(stream: Stream) -> Reply:
+        try:
+            return read(stream)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise HttpError(f"an event has an unknown shape: {type(error).__name__}: {error}") from None
+
+    return reply
+
+
+REPLIES: Mapping[str, Callable[[Stream], Reply]] = {"vllm": _checked(vllm_reply), "sglang": _checked(sglang_reply)}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferproof.probes.dialects import Ask, sglang_body, sglang_reply, vllm_body, vllm_reply
+from inferproof.probes.dialects import REPLIES, Ask, sglang_body, sglang_reply, vllm_body, vllm_reply
 from inferproof.probes.sse import HttpError, Stream
 
 
@@ -95,3 +95,22 @@ def test_a_request_forces_its_length_and_sends_token_ids() -> None:
     assert (path, body["input_ids"]) == ("/generate", [5, 6])
     assert body["sampling_params"] == {"temperature": 0, "max_new_tokens": 7, "ignore_eos": True}
     assert sglang_body(Ask("words", 7), "m")[1]["text"] == "words"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"usage": {"completion_tokens": "2"}, "meta_info": {"completion_tokens": "2"}},
+        {"usage": [1], "meta_info": [1]},
+        {"choices": 3, "meta_info": {"completion_tokens": None}},
+        {
+            "usage": {"completion_tokens": 2, "prompt_tokens": "9"},
+            "meta_info": {"completion_tokens": 2, "prompt_tokens": "9"},
+        },
+        {"usage": {"completion_tokens": 1.5}, "meta_info": {"completion_tokens": 1.5}},
+    ],
+)
+def test_an_event_of_another_shape_is_refused(engine: str, event: dict[str, object]) -> None:
+    with pytest.raises(HttpError):
+        REPLIES[engine](Stream(0.0, ((0.1, json.dumps(event).encode()),)))
