@@ -118,8 +118,13 @@ def facts_of(card: Card, figures: Mapping[str, Figure]) -> Facts:
 
 
 def texts(card: Card) -> Iterator[Text]:
-    """What the card itself says, all of it true."""
+    """What the card itself says, and what its question gives."""
     yield card.question
+    yield from told(card)
+
+
+def told(card: Card) -> Iterator[Text]:
+    """What the card itself says, all of it true."""
     for claim in card.claims.values():
         yield claim.says
         yield from (claim.note,) if claim.note else ()

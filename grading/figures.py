@@ -40,8 +40,8 @@ def misplaced(card: Card, read: Sequence[Reading], language: Language, facts: Fa
         if not reading.asserted or not reading.statement.named or len(reading.statement.engines) != 1:
             continue
         (engine,) = reading.statement.engines
-        if any(named.lastgroup != engine for named in cues.ENGINE.finditer(reading.text.plain, *_place(reading))):
-            continue  # "unlike vLLM with its 41.66 ms, SGLang ...": whose is which?
+        if _names_another(reading, engine):
+            continue
         for number in reading.numbers:
             figures = [f for f in cited if f.engine != engine and _is(number, f)]
             if figures and not _fits(facts or _facts(card), number, engine):
@@ -50,8 +50,10 @@ def misplaced(card: Card, read: Sequence[Reading], language: Language, facts: Fa
                 break
 
 
-def _place(reading: Reading) -> tuple[int, int]:
-    return reading.statement.start, reading.statement.end
+def _names_another(reading: Reading, engine: str) -> bool:
+    """Whether it also names the other engine: "unlike vLLM with its 41.66 ms, SGLang ...", and whose is which?"""
+    named = cues.ENGINE.finditer(reading.text.plain, reading.statement.start, reading.statement.end)
+    return any(engine != other.lastgroup for other in named)
 
 
 def against_recorded(
@@ -76,6 +78,17 @@ def against_recorded(
         instead=card.claims[claim].says.of(language),
         recorded=tuple(figure.id for figure in figures),
     )
+
+
+def misquoted(card: Card, claim: str, reading: Reading, facts: Facts) -> bool:
+    """Whether it speaks of the very run behind a claim that only a GPU can repeat, with a number that is not of it."""
+    if claim not in card.claims or card.claims[claim].level != "cuda" or len(reading.statement.engines) != 1:
+        return False
+    (engine,) = reading.statement.engines
+    if _names_another(reading, engine):
+        return False
+    quoted = [n for n in reading.numbers if any(_is(n, f) for f in figures_of(card, claim) if f.unit in _SAID)]
+    return bool(quoted) and not all(_fits(facts, n, engine) for n in reading.numbers)
 
 
 def figures_of(card: Card, claim: str) -> list[Figure]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
-from inferproof.grading.figures import against_recorded, figures_of
+from inferproof.grading.features import Facts, told
+from inferproof.grading.figures import against_recorded, figures_of, misquoted
 from inferproof.grading.learned import FALSE, Heard, contrary
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
 from inferproof.grading.recompute import is_computed, recomputed
 from inferproof.grading.result import Finding
 from inferproof.grading.statements import BOTH
+from inferproof.grading.text import bare
 from inferproof.grading.verdict import Verdict, judge
 from inferproof.probes.core import LEVELS, canonical
 from inferproof.questions.card import Card, Claim, Language, Misconception, Stated
@@ -53,14 +55,14 @@ def check_misconceptions(
     """One finding for each misconception that the answer asserts."""
     found = []
     for misconception in card.misconceptions:
-        reading = next((r for r in read if asserts(r, misconception)), None)
+        reading = next((r for r in read if asserts(r, misconception) and not _says_itself(card, r)), None)
         if reading is not None:
             found.append(_refuted(card, misconception, reading, language, evidence))
     return found
 
 
 def check_heard(
-    card: Card, heard: Sequence[Heard], language: Language, evidence: Mapping[str, Sequence[Evidence]]
+    card: Card, heard: Sequence[Heard], facts: Facts, language: Language, evidence: Mapping[str, Sequence[Evidence]]
 ) -> list[Finding]:
     """One finding for each statement that the learned model takes for false and can say against what."""
     found = []
@@ -68,14 +70,22 @@ def check_heard(
         reading = one.readings[0]
         if len(one.readings) > 1 or not reading.asserted or (against := falsehood(one, heard)) is None:
             continue
+        if _says_itself(card, reading):
+            continue
         misconception = next((m for m in card.misconceptions if m.id == against), None)
         if misconception is not None:
             found.append(_refuted(card, misconception, reading, language, evidence))
         elif proof := [d for d in _decided(card, against, evidence) if d.verdict.verdict == "holds"]:
             found.append(_contradicted(card, against, reading, language, proof[0]))
-        elif figures := figures_of(card, against):
-            found.append(against_recorded(card, against, reading, language, figures))
+        elif misquoted(card, against, reading, facts):
+            found.append(against_recorded(card, against, reading, language, figures_of(card, against)))
     return found
+
+
+def _says_itself(card: Card, reading: Reading) -> bool:
+    """Whether the card says it, word for word: what it holds for true is not contradicted."""
+    said = bare(reading.span)
+    return any(said in bare(text.of(language)) for text in told(card) for language in get_args(Language))
 
 
 def falsehood(one: Heard, heard: Sequence[Heard]) -> str | None:

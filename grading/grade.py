@@ -75,10 +75,11 @@ def _findings(
     """Misconceptions first, by rule and as learned; then the claims that the other statements state."""
     doubtful = _doubtful(read, heard)
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
+    facts = model.facts if model else None
     said = (
         *check_misconceptions(card, doubtful, language, evidence),
-        *misplaced(card, read, language, model.facts if model else None),
-        *check_heard(card, heard, language, evidence),
+        *misplaced(card, read, language, facts),
+        *check_heard(card, heard, facts or frozenset(), language, evidence),
     )
     by_span: dict[str, Finding] = {}
     for finding in said:
@@ -204,9 +205,16 @@ def _against(card: Card, point: RubricPoint, findings: Sequence[Finding]) -> Fin
 
 
 def _wrong_number(point: RubricPoint, said: Sequence[str], findings: Sequence[Finding]) -> Finding | None:
-    """A contradicted statement among those that earned the point."""
+    """A number that was compared with the point's own, or a contradicted statement among those that earned it."""
     wrong = (f for f in findings if f.verdict == "contradicted" and f.misconception is None and f.claim in point.claims)
-    return next((f for f in wrong if any(f.span in words or words in f.span for words in said)), None)
+    return next(
+        (
+            f
+            for f in wrong
+            if (f.stated is not None and not f.recorded) or any(f.span in words or words in f.span for words in said)
+        ),
+        None,
+    )
 
 
 def _followup(card: Card, points: Sequence[PointGrade]) -> str | None:

@@ -87,7 +87,7 @@ def test_orders_that_name_points_of_the_rubric_earn_nothing() -> None:
 @pytest.mark.parametrize(
     ("card", "answer", "found"),
     [
-        ("preempt-vs-retract", "vLLM 抢占的是输出最少的请求。", "ratio-in-vllm"),
+        ("preempt-vs-retract", "vLLM 抢占的是输出最少的请求。", "wrong-victim-in-vllm"),
         ("beam-search-kv", "SGLang re-submits each beam as its own request every round.", "resubmits-in-sglang"),
         ("overlap-commit", "Allocated KV always equals committed KV.", "allocated-is-committed"),
         ("speculative-contract", "接受率和接受长度是同一个指标。", "rate-is-length"),
