@@ -26,6 +26,8 @@ SURE = 1.2
 """Log-odds from which on the learned model takes a statement for contrary to a claim."""
 UNLIKELY = -1.0
 """Log-odds of that below which no wording makes a statement a misconception."""
+_SENTENCE = 12
+"""Letters from which on words are a sentence that the card says, rather than a stretch of one."""
 ALIKE = 0.8
 """Share of concepts that a statement must have in common with an example wording."""
 _FEWEST = 3
@@ -85,6 +87,8 @@ def check_heard(
 def _says_itself(card: Card, reading: Reading) -> bool:
     """Whether the card says it, word for word: what it holds for true is not contradicted."""
     said = bare(reading.span)
+    if len(said) < _SENTENCE:
+        return False
     return any(said in bare(text.of(language)) for text in told(card) for language in get_args(Language))
 
 

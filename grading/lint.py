@@ -134,10 +134,8 @@ def _claim(claim: Claim) -> Iterator[tuple[Location, str]]:
 
 
 def _given(claim: Claim, probe: Probe) -> Iterator[str]:
-    from inferproof.grading.recompute import (
-        KINDS,
-        is_computed,
-    )  # slow, and a deck known to be right needs none
+    # Imported here: it reads every cue word, and a deck that is known to be right needs none.
+    from inferproof.grading.recompute import KINDS, is_computed
 
     for name, kind in claim.stated.given.items() if claim.stated else ():
         if name not in probe.parameters():
