@@ -443,7 +443,10 @@ def test_a_killed_setup_leaves_no_pip_behind_that_goes_on_writing() -> None:
     assert gone(child)
 
 
-def test_a_link_to_a_package_that_is_gone_goes_with_the_next_one(tmp_path: Path) -> None:
+def test_a_link_to_a_package_that_is_gone_goes_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFERPROOF_CACHE", str(tmp_path / "cache"))  # no link of ours is there yet
     shelves = paths.cache_dir() / "shelf"
     for name, package in (("gone", tmp_path / "nowhere"), ("there", tmp_path)):
         (shelves / name).mkdir(parents=True)
