@@ -42,7 +42,7 @@ model: .venv/made  ## the learned part of the grader, from grading/training/; th
 faults: .venv/made  ## 100 killed verifies, several at once, a full disk, a read-only home, 10,000 cards: see docs/reliability.md
 	$(BIN)/python tests/faults.py
 
-fuzz: .venv/made  ## coverage-guided fuzzing of every reader, three minutes each: see docs/reliability.md
+fuzz: .venv/made  ## coverage-guided fuzzing of the readers, three minutes each: see docs/reliability.md
 	$(BIN)/python -m pip install --quiet --group fuzz
 	$(BIN)/python tests/fuzz.py
 

@@ -7,6 +7,7 @@ let pass: it may be the speaker's own, from another machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from inferproof.grading import cues
 from inferproof.grading.features import Facts, facts_of, tolerance
@@ -80,20 +81,21 @@ def against_recorded(
     )
 
 
-def misquoted(card: Card, claim: str, reading: Reading, facts: Facts) -> bool:
+def misquoted(card: Card, claim: str, reading: Reading, facts: Facts | None) -> bool:
     """Whether it speaks of the very run behind a claim that only a GPU can repeat, with a number that is not of it."""
     if claim not in card.claims or card.claims[claim].level != "cuda" or len(reading.statement.engines) != 1:
         return False
     (engine,) = reading.statement.engines
     if _names_another(reading, engine):
         return False
+    known = facts or _facts(card)
     quoted = [n for n in reading.numbers if any(_is(n, f) for f in figures_of(card, claim) if f.unit in _SAID)]
-    return bool(quoted) and not all(_fits(facts, n, engine) for n in reading.numbers)
+    return bool(quoted) and not all(_fits(known, n, engine) for n in reading.numbers)
 
 
 def figures_of(card: Card, claim: str) -> list[Figure]:
     """The published figures that a claim cites; one that there is none of is for `cards lint` to tell."""
-    published = {figure.id: figure for figure in load_recorded().figures}
+    published = _published()
     cited = card.claims[claim].recorded if claim in card.claims else ()
     return [published[name] for name in cited if name in published]
 
@@ -113,7 +115,12 @@ def _is(number: Quantity, figure: Figure) -> bool:
 
 
 def _facts(card: Card) -> Facts:
-    return facts_of(card, {f.id: f for f in load_recorded().figures})
+    return facts_of(card, _published())
+
+
+@cache
+def _published() -> dict[str, Figure]:
+    return {figure.id: figure for figure in load_recorded().figures}
 
 
 def _fits(facts: Facts, number: Quantity, engine: str) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
 from inferproof.grading.features import Facts, told
 from inferproof.grading.figures import against_recorded, figures_of, misquoted
-from inferproof.grading.learned import FALSE, Heard, contrary
+from inferproof.grading.learned import FALSE, Heard
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
 from inferproof.grading.recompute import is_computed, recomputed
@@ -64,15 +64,20 @@ def check_misconceptions(
 
 
 def check_heard(
-    card: Card, heard: Sequence[Heard], facts: Facts, language: Language, evidence: Mapping[str, Sequence[Evidence]]
+    card: Card,
+    judged: Iterable[tuple[Heard, float]],
+    facts: Facts | None,
+    language: Language,
+    evidence: Mapping[str, Sequence[Evidence]],
 ) -> list[Finding]:
-    """One finding for each statement that the learned model takes for false and can say against what."""
+    """One finding for each statement that the learned model takes for false and can say against what.
+
+    judged  statements heard alone, each with the log-odds that it is contrary to a claim.
+    """
     found = []
-    for one in heard:
-        reading = one.readings[0]
-        if len(one.readings) > 1 or not reading.asserted or (against := falsehood(one, heard)) is None:
-            continue
-        if _says_itself(card, reading):
+    for one, contrary in judged:
+        reading, against = one.readings[0], falsehood(one)
+        if contrary < SURE or against is None or not reading.asserted or _says_itself(card, reading):
             continue
         misconception = next((m for m in card.misconceptions if m.id == against), None)
         if misconception is not None:
@@ -92,12 +97,10 @@ def _says_itself(card: Card, reading: Reading) -> bool:
     return any(said in bare(text.of(language)) for text in told(card) for language in get_args(Language))
 
 
-def falsehood(one: Heard, heard: Sequence[Heard]) -> str | None:
-    """The claim or misconception that tells what is false in it; None where that is not sure enough."""
-    against = {name: score for name, score in one.scores.items() if name.startswith(f"{FALSE}:")}
-    if not against or contrary(one, heard) < SURE:
-        return None
-    return max(against, key=lambda name: against[name]).removeprefix(f"{FALSE}:")
+def falsehood(heard: Heard) -> str | None:
+    """The claim or misconception that it is false against, if it is false; None where there is none to name."""
+    against = {name: score for name, score in heard.scores.items() if name.startswith(f"{FALSE}:")}
+    return max(against, key=lambda name: against[name]).removeprefix(f"{FALSE}:") if against else None
 
 
 def _contradicted(card: Card, claim: str, reading: Reading, language: Language, proof: _Decided) -> Finding:

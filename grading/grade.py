@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inferproof.grading.features import Facts
 from inferproof.grading.figures import misplaced
 from inferproof.grading.findings import UNLIKELY, check_claims, check_heard, check_misconceptions
 from inferproof.grading.layers import layers_covered
@@ -48,7 +49,7 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     read = statements_of(card, answer)
     model = model_of(card.id, frozenset(p.id for p in card.rubric))
     heard = model.hear(read) if model else []
-    findings = _findings(card, read, heard, model, language, evidence)
+    findings = _findings(card, read, heard, model.facts if model else None, language, evidence)
     stated = {point.id: _by_rule(point, read) for point in card.rubric}
     if model is not None:
         stated = {point.id: _by_model(model, point, heard, stated[point.id]) for point in card.rubric}
@@ -68,18 +69,18 @@ def _findings(
     card: Card,
     read: Sequence[Reading],
     heard: Sequence[Heard],
-    model: Model | None,
+    facts: Facts | None,
     language: Language,
     evidence: Mapping[str, Sequence[Evidence]],
 ) -> tuple[Finding, ...]:
     """Misconceptions first, by rule and as learned; then the claims that the other statements state."""
-    doubtful = _doubtful(read, heard)
+    judged = [(one, contrary(one, heard)) for one in heard if len(one.readings) == 1]
+    doubtful = _doubtful(read, judged)
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
-    facts = model.facts if model else None
     said = (
         *check_misconceptions(card, doubtful, language, evidence),
         *misplaced(card, read, language, facts),
-        *check_heard(card, heard, facts or frozenset(), language, evidence),
+        *check_heard(card, judged, facts, language, evidence),
     )
     by_span: dict[str, Finding] = {}
     for finding in said:
@@ -89,12 +90,11 @@ def _findings(
     return (*by_span.values(), *claims)
 
 
-def _doubtful(read: Sequence[Reading], heard: Sequence[Heard]) -> list[Reading]:
+def _doubtful(read: Sequence[Reading], judged: Sequence[tuple[Heard, float]]) -> list[Reading]:
     """What a rule may take for a misconception: what the model does not take for true, and what it did not hear."""
-    alone = [one for one in heard if len(one.readings) == 1]
-    starts = [one.readings[0].statement.start for one in alone]
+    starts = [one.readings[0].statement.start for one, _ in judged]
     unheard = [r for r in read if not any(r.statement.start <= start < r.statement.end for start in starts)]
-    said = [one.readings[0] for one in alone if contrary(one, heard) >= UNLIKELY]
+    said = [one.readings[0] for one, against in judged if against >= UNLIKELY]
     return sorted([*unheard, *said], key=lambda r: r.statement.start)
 
 

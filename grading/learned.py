@@ -75,12 +75,12 @@ class Model:
         """Every statement by itself, a long one in its pieces, and every few neighbours."""
         keywords = mostly_keywords(read)
         whole = [r for r in read if (r.speaks_plainly if keywords else r.speaks)]
-        pieces = [piece for r in whole for piece in breaths(r) if piece.speaks or not r.is_list]
-        heard = [(r, features(r, self.facts)) for r in pieces]
-        heard = [(r, found) for r, found in heard if len(found["w"]) >= FEWEST_WORDS]
-        said, seen = [r for r, _ in heard], [found for _, found in heard]
+        pieces = [(piece, piece is not r) for r in whole for piece in breaths(r) if piece.speaks or not r.is_list]
+        heard = [(piece, torn, features(piece, self.facts)) for piece, torn in pieces]
+        heard = [one for one in heard if len(one[2]["w"]) >= FEWEST_WORDS]
+        said, seen = [piece for piece, _, _ in heard], [found for _, _, found in heard]
         return [
-            Heard(tuple(said[first:last]), self.scores(together(seen[first:last])), torn=said[first] not in whole)
+            Heard(tuple(said[first:last]), self.scores(together(seen[first:last])), torn=heard[first][1])
             for first, last in runs(said, NEIGHBOURS)
         ]
 
