@@ -7,35 +7,38 @@ thought in a hundred words is heard badly; in ten it is heard well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from inferproof.grading import cues
 from inferproof.grading.reading import Reading
-from inferproof.grading.statements import words_in
-
-LONG = 26
-"""Words from which on a statement is taken in pieces (two Chinese characters are one word)."""
-SHORTEST = 7
-"""Words of a piece at the least; shorter ones go with what follows."""
+from inferproof.grading.statements import breath_edges, words_in
 
 
-def breaths(reading: Reading) -> list[Reading]:
+@dataclass(frozen=True)
+class Cut:
+    """How finely statements are cut."""
+
+    long: int
+    """Words from which on a statement is taken in pieces (two Chinese characters are one word)."""
+    shortest: int
+    """Words of a piece at the least; shorter ones go with what follows."""
+    neighbours: int
+    """Pieces that may make a thought together."""
+
+
+FINE = Cut(long=16, shortest=5, neighbours=3)
+"""To hear what an answer states: thoughts are stated in clauses."""
+COARSE = Cut(long=26, shortest=7, neighbours=2)
+"""To tell what is false in it: that takes the whole sentence, as far as people listen."""
+
+
+def breaths(reading: Reading, cut: Cut) -> list[Reading]:
     """The pieces of a long statement, in order; a short one as it is."""
     statement, plain = reading.statement, reading.text.plain
-    if words_in(plain[statement.start : statement.end]) < LONG:
+    if words_in(plain[statement.start : statement.end]) < cut.long:
         return [reading]
-    return [_piece(reading, start, end) for start, end in pairwise(_edges(plain, statement.start, statement.end))]
-
-
-def _edges(plain: str, start: int, end: int) -> list[int]:
-    edges = [start]
-    for place in (m.start() for m in cues.BREATH.finditer(plain, start, end)):
-        if words_in(plain[edges[-1] : place]) >= SHORTEST:
-            edges.append(place)
-    if len(edges) > 1 and words_in(plain[edges[-1] : end]) < SHORTEST:
-        edges.pop()
-    return [*edges, end]
+    edges = breath_edges(plain, statement.start, statement.end, cut.shortest)
+    return [_piece(reading, start, end) for start, end in pairwise(edges)]
 
 
 def _piece(reading: Reading, start: int, end: int) -> Reading:

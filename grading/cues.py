@@ -17,6 +17,7 @@ CLAUSE_END = re.compile(
     r"(?=\s(?:but|while|whereas|however|although|though|because|so|since|then|which|instead|yet)\b)|"
     r"(?=但是?|然而|不过|所以|因此|因为|然后|相反|反过来|其实|而(?!且|言|是|非|不是|已))"
 )
+MARK = re.compile(r"[,，、;；:：()（）—](?!$)")
 BREATH = re.compile(
     r"(?<=[,，、;；:：()（）])|(?<=->)|(?<=→)|"
     r"\b(?=(?:and|so|then|but|because|cause|cuz|which|while|whereas|when|if|until|um|uh|er|you know|i mean|basically|okay|ok|well|yeah|that's|it's)\b)|"
@@ -44,11 +45,11 @@ TURN = re.compile(
 )
 TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
 REPORTED = re.compile(
-    r"\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell you|answer)|"
+    r"\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|answer)|"
     r"(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
     r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one) (?:might|may|would|could) (?:think|expect|assume|say)|naively|"
     r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
-    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
+    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|常?听人(?:家)?(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)?(?:说|讲|拿|认为|以为|觉得|问)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
 )
 REJECTED = re.compile(
     r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
@@ -67,6 +68,10 @@ REJECTS_ONE = re.compile(
 REJECTS_AHEAD = re.compile(
     r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|并不是说|误区|误解|我不认为|不能说|不能认为|不同意|不认同"
 )
+CORRECTS_HIMSELF = re.compile(
+    r"\b(?:no,? no|no,? wait|wait,? no|no,? sorry|sorry|scratch that|correction|let me (?:correct|rephrase)|i mean|i take that back)\b|不不|不对|说错|口误|[哦啊噢]不|讲错"
+)
+"""In speech: takes back a word, not a thought."""
 QUESTION = re.compile(
     r"[?？]\s*$|(?:吗|么|呢)\s*[。.!！]?\s*$|\b(?:i do not know|i don't know|not sure|no idea|i wonder) (?:whether|if|how|why)\b|不知道是不是|不清楚是不是|不确定是不是"
 )
@@ -74,7 +79,7 @@ PAST = re.compile(
     r"\bv0\b|\b(?:in|from) the (?:original |20\d\d )?paper\b|\bpaper's\b|\bin the past\b|\bhistorically\b|\blong ago\b|论文里|过去(?=[是曾都常的]|有人)"
 )
 INSTRUCTION = re.compile(
-    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give|award|ignore|disregard)s?\b|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
+    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give|award|ignore|disregard)s?\b(?!\s*:)|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
 )
 DISTINCTION = re.compile(
     r"\bdistinguish|\bdifferent (?:things?|concepts?|from)\b|\bdifference between\b|区分|区别|两回事|三回事|不是一回事|三个概念|不同的?概念"
@@ -83,7 +88,7 @@ TAG_QUESTION = re.compile(r"(?:\b(?:right|ok|okay|correct)|对吧|是吧|对吗|
 
 NEGATION = re.compile(
     r"(?P<exchange>\brather than\b|\binstead of\b|\bas opposed to\b|而不是|而非)|"
-    r"(?P<short>\bwithout\b|\bno(?! longer| matter| doubt| wonder)\b|\bnone\b)|"
+    r"(?P<short>\bwithout\b|\bno(?! longer| matter| doubt| wonder|,? no\b|,? wait|,? sorry)\b|\bnone\b)|"
     r"(?P<full>!=|≠|\bnothing\b|\bnobody\b|\b(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|need|ai)n'?t\b|\bwon'?t\b|\bcan'?t\b|\bcannot\b|"
     r"\bnot\b(?! (?:only|just|merely|simply)\b)|\bnever\b|\bno longer\b|\bneither\b|\bnor\b|\bhardly\b)|"
     r"(?P<noun>没有?(?!问题|错)|(?<!毫)无(?!论|疑|关紧要|非|锁|效)|从未|尚未|并未|未能|从不)|"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inferproof.grading.features import Facts
 from inferproof.grading.figures import misplaced
 from inferproof.grading.findings import UNLIKELY, check_claims, check_heard, check_misconceptions
 from inferproof.grading.layers import layers_covered
@@ -49,7 +48,7 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
     read = statements_of(card, answer)
     model = model_of(card.id, frozenset(p.id for p in card.rubric))
     heard = model.hear(read) if model else []
-    findings = _findings(card, read, heard, model.facts if model else None, language, evidence)
+    findings = _findings(card, read, model, language, evidence)
     stated = {point.id: _by_rule(point, read) for point in card.rubric}
     if model is not None:
         stated = {point.id: _by_model(model, point, heard, stated[point.id]) for point in card.rubric}
@@ -68,13 +67,13 @@ def grade(card: Card, answer: str, language: Language, evidence: Mapping[str, Se
 def _findings(
     card: Card,
     read: Sequence[Reading],
-    heard: Sequence[Heard],
-    facts: Facts | None,
+    model: Model | None,
     language: Language,
     evidence: Mapping[str, Sequence[Evidence]],
 ) -> tuple[Finding, ...]:
     """Misconceptions first, by rule and as learned; then the claims that the other statements state."""
-    judged = [(one, contrary(one, heard)) for one in heard if len(one.readings) == 1]
+    judged = [(one.alone, contrary(one)) for one in model.judge(read)] if model else []
+    facts = model.facts if model else None
     doubtful = _doubtful(read, judged)
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}
     said = (

@@ -15,7 +15,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
-from inferproof.grading.breaths import breaths, runs
+from inferproof.grading.breaths import COARSE, FINE, Cut, breaths, runs
 from inferproof.grading.features import FAMILIES, Facts, Features, features, loudness, together
 from inferproof.grading.reading import Reading, mostly_keywords
 
@@ -24,11 +24,10 @@ SCALE = 100
 """Of the integer weights."""
 FALSE = "false"
 """Head that says whether something in a statement is false; `false:<id>` says which claim or misconception."""
-NEIGHBOURS = 2
-"""Statements, or pieces of one, that may make a thought together."""
 FEWEST_WORDS = 3
 """Different words that a statement has: two words name something."""
 _UNHEARD = -4.0
+_MANY_WORDS = 30
 _MOST = 4.0
 
 
@@ -43,9 +42,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Heard:
-    """How strongly each head answers to a stretch of the answer (log-odds)."""
+    """How strongly heads answer to a stretch of the answer (log-odds)."""
 
     readings: tuple[Reading, ...]
+    seen: Features
     scores: Mapping[str, float]
     torn: bool = False
     """Whether it is a piece of a longer statement."""
@@ -60,6 +60,14 @@ class Heard:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """A statement by itself, as all heads hear it, and how surely something is false in each pair that it is of."""
+
+    alone: Heard
+    beside: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Model:
     """The weights for one card."""
 
@@ -67,36 +75,60 @@ class Model:
     points: Mapping[str, Points]
     facts: Facts
     heads: tuple[str, ...]
+    """The parts of the points, FALSE, and what a statement may be false against."""
     bias: tuple[int, ...]
     weights: Mapping[str, Mapping[str, Sequence[int]]]
-    """Family -> feature -> head, weight, head, weight..."""
+    """Family -> feature -> head, weight, head, weight..., the heads in their order."""
 
     def hear(self, read: Sequence[Reading]) -> list[Heard]:
-        """Every statement by itself, a long one in its pieces, and every few neighbours."""
-        keywords = mostly_keywords(read)
-        whole = [r for r in read if (r.speaks_plainly if keywords else r.speaks)]
-        pieces = [(piece, piece is not r) for r in whole for piece in breaths(r) if piece.speaks or not r.is_list]
-        heard = [(piece, torn, features(piece, self.facts)) for piece, torn in pieces]
-        heard = [one for one in heard if len(one[2]["w"]) >= FEWEST_WORDS]
-        said, seen = [piece for piece, _, _ in heard], [found for _, _, found in heard]
+        """Which parts are stated: every statement, cut finely, by itself and with its neighbours."""
+        said = self._said(read, FINE)
+        pieces, parts = [one.readings[0] for one in said], self.heads.index(FALSE)
+        return [self._together(said[first:last], parts) for first, last in runs(pieces, FINE.neighbours)]
+
+    def judge(self, read: Sequence[Reading]) -> list[Judged]:
+        """What may be false: every statement by itself, cut only where it is long."""
+        said = self._said(read, COARSE)
+        pieces, general = [one.readings[0] for one in said], self.heads.index(FALSE) + 1
+        beside: list[list[float]] = [[] for _ in said]
+        for first, last in runs(pieces, COARSE.neighbours):
+            if last - first > 1:
+                score = self._together(said[first:last], general).scores[FALSE]
+                for at in range(first, last):
+                    beside[at].append(score)
         return [
-            Heard(tuple(said[first:last]), self.scores(together(seen[first:last])), torn=heard[first][1])
-            for first, last in runs(said, NEIGHBOURS)
+            Judged(self._together([one], len(self.heads)), tuple(scores))
+            for one, scores in zip(said, beside, strict=True)
         ]
 
-    def scores(self, seen: Features) -> dict[str, float]:
-        """The log-odds of each head."""
-        totals = [b / SCALE for b in self.bias]
+    def _said(self, read: Sequence[Reading], cut: Cut) -> list[Heard]:
+        """The pieces of what the speaker says of his own, not yet scored."""
+        keywords = mostly_keywords(read)
+        whole = [r for r in read if (r.speaks_plainly if keywords else r.speaks)]
+        pieces = [(piece, piece is not r) for r in whole for piece in breaths(r, cut) if piece.speaks or not r.is_list]
+        heard = [Heard((piece,), features(piece, self.facts), {}, torn) for piece, torn in pieces]
+        return [one for one in heard if len(one.seen["w"]) >= FEWEST_WORDS]
+
+    def _together(self, some: Sequence[Heard], heads: int) -> Heard:
+        """What so many of the heads hear in stretches that stand one after the other."""
+        seen = together([one.seen for one in some])
+        return Heard(tuple(r for one in some for r in one.readings), seen, self.scores(seen, heads), some[0].torn)
+
+    def scores(self, seen: Features, heads: int) -> dict[str, float]:
+        """The log-odds of the first heads."""
+        totals = [b / SCALE for b in self.bias[:heads]]
         for family in FAMILIES:
             known, found = self.weights[family], seen[family]
-            sums = [0] * len(totals)
+            sums = [0] * heads
             for feature in found:
-                pairs = known.get(feature, ())
-                for at in range(0, len(pairs), 2):
-                    sums[pairs[at]] += pairs[at + 1]
+                pairs = iter(known.get(feature, ()))
+                for head in pairs:
+                    if head >= heads:
+                        break
+                    sums[head] += next(pairs)
             loud = loudness(family, len(found)) / SCALE if found else 0.0
             totals = [total + loud * added for total, added in zip(totals, sums, strict=True)]
-        return dict(zip(self.heads, totals, strict=True))
+        return dict(zip(self.heads, totals, strict=False))
 
     def strongest(self, heard: Sequence[Heard], point: str) -> dict[str, tuple[float, Heard | None]]:
         """Part of the point -> its highest log-odds, and where."""
@@ -115,10 +147,13 @@ def model_of(card: str, points: frozenset[str]) -> Model | None:
     if not file.exists():
         return None
     data = json.loads(file.read_bytes())
-    if set(data["points"]) != points:
-        return None
+    return model_from(data) if set(data["points"]) == points else None
+
+
+def model_from(data: Mapping[str, Any]) -> Model:
+    """A model as its file holds it."""
     return Model(
-        card=card,
+        card=data["card"],
         points={p: Points(of["full"], tuple(of["parts"])) for p, of in data["points"].items()},
         facts=frozenset((value, engine) for value, engine in data["facts"]),
         heads=tuple(data["heads"]),
@@ -140,21 +175,37 @@ def award_inputs(log_odds: Sequence[float], full: int, by_rule: float) -> list[f
     return [whole, some, last, *rest, *ends, whole**2, some**2, last**2, float(by_rule > 0), float(by_rule == 1)]
 
 
-def contrary_inputs(one: Heard, heard: Sequence[Heard]) -> list[float]:
-    """What it is decided by whether a statement is contrary to a claim: how it is heard alone, and among neighbours."""
-    beside = [h.scores[FALSE] for h in heard if len(h.readings) > 1 and any(r is one.readings[0] for r in h.readings)]
-    against = max((score for name, score in one.scores.items() if name.startswith(f"{FALSE}:")), default=_UNHEARD)
-    stated = max((score for name, score in one.scores.items() if not name.startswith(FALSE)), default=_UNHEARD)
-    alone = one.scores[FALSE]
-    looked_at = (against, alone, max(beside, default=alone), min(beside, default=alone), stated)
-    return [*(max(-_MOST, min(_MOST, x)) for x in looked_at), float(one.torn)]
+def contrary_inputs(one: Judged) -> list[float]:
+    """What it is decided by whether a statement is contrary to a claim: how it is heard alone, and among neighbours.
+
+    How far what is heard alone can be relied on differs: a statement of few words is easily taken for another one, a
+    number that the card knows is hardly wrong, a denial looks like what it denies.
+    """
+    scores, seen = one.alone.scores, one.alone.seen
+    named = {name: score for name, score in scores.items() if name.startswith(f"{FALSE}:")}
+    against = max(named.values(), default=_UNHEARD)
+    stated = max((score for name, score in scores.items() if not name.startswith(FALSE)), default=_UNHEARD)
+    general = scores[FALSE]
+    looked_at = (against, general, max(one.beside, default=general), min(one.beside, default=general), stated)
+    heard = [max(-_MOST, min(_MOST, x)) for x in looked_at]
+    numbers = {fact for fact in seen["f"] if ":" not in fact}
+    unknown, misplaced = "unknown" in numbers, any(n.startswith("other-engine") for n in numbers)
+    circumstances = [
+        float(one.alone.torn),
+        min(len(seen["w"]), _MANY_WORDS) / _MANY_WORDS,
+        float("N" in seen["o"]),
+        float(unknown),
+        float(misplaced and not unknown),
+        float("known" in numbers and not unknown and not misplaced),
+    ]
+    return [*heard, *circumstances, *(heard[0] * c for c in circumstances)]
 
 
-def contrary(one: Heard, heard: Sequence[Heard]) -> float:
+def contrary(one: Judged) -> float:
     """The log-odds that a statement is contrary to a claim."""
     weights: Sequence[int] = _made("contrary")["weights"]
     *inputs, bias = weights
-    return (sum(w * x for w, x in zip(inputs, contrary_inputs(one, heard), strict=True)) + bias) / SCALE
+    return (sum(w * x for w, x in zip(inputs, contrary_inputs(one), strict=True)) + bias) / SCALE
 
 
 @cache

@@ -22,7 +22,7 @@ LONGEST_LIST = 5
 MOST_BARE = 0.7
 """Share of bare items from which on a long list is one of keywords; notes have more that say something."""
 
-SHORTEST_CLAUSE = 5
+SHORTEST_CLAUSE = 3
 """Words from which on what has no known verb is a clause all the same, and no keyword."""
 
 LONGEST_CHAIN = 3
@@ -203,7 +203,7 @@ class Reading:
     @cached_property
     def is_list(self) -> bool:
         """Whether it is a list of keywords: it says so, or has more bare items than anybody speaks."""
-        return bool(self._heading) or len(self._bare) > LONGEST_LIST
+        return (bool(self._heading) and len(self._list_items) > 2) or len(self._bare) > LONGEST_LIST
 
     @cached_property
     def _heading(self) -> re.Match[str] | None:

@@ -22,6 +22,15 @@ BOTH = frozenset(ENGINES)
 LONGEST = 90
 """Words of one statement; unpunctuated speech is cut there (a Chinese character counts as half a word)."""
 
+SPEECH = 40
+"""Words of a sentence from which on it is speech, if it has next to no punctuation."""
+
+MARKED = 25
+"""Words for which written text has a comma at least."""
+
+SHORTEST = 7
+"""Words of a breath at the least."""
+
 LONGEST_SCOPE = 16
 """Words (two Chinese characters are one) that a negation reaches; speech without punctuation has no other end."""
 
@@ -60,6 +69,8 @@ class _Clause:
     engines: frozenset[str] | None = None
     """None until `_Speaking` assigned it, or where the clause names none."""
     named: bool = False
+    spoken: bool = False
+    """Whether it is one breath of a long clause: what others say, or a question, goes no further than that."""
 
 
 def statements(text: Text, about: frozenset[str] = frozenset()) -> list[Statement]:
@@ -92,8 +103,30 @@ def _clauses(plain: str, start: int, end: int) -> Iterator[_Clause]:
         if one.lastgroup != other.lastgroup and not cues.CONNECTED.fullmatch(plain, one.end(), other.start()):
             switches = list(cues.SWITCH.finditer(plain, one.end(), other.start()))
             cuts.add(switches[-1].start() if switches else other.start())
-    edges = sorted(cuts)
-    return (_Clause(a, b) for a, b in pairwise(edges))
+    spoken = _is_speech(plain, start, end)
+    for a, b in pairwise(sorted(cuts)):
+        for c, d in pairwise(breath_edges(plain, a, b)) if spoken else [(a, b)]:
+            yield _Clause(c, d, spoken=spoken)
+
+
+def _is_speech(plain: str, start: int, end: int) -> bool:
+    """Whether a sentence is written down as it was spoken: long, with next to no punctuation."""
+    words = words_in(plain[start:end])
+    return words >= SPEECH and MARKED * len(cues.MARK.findall(plain, start, end)) < words
+
+
+def breath_edges(plain: str, start: int, end: int, shortest: int = SHORTEST) -> list[int]:
+    """Where a long stretch of words is cut into the breaths in which it is spoken, both ends included.
+
+    shortest  words of a breath at the least; a shorter one goes with what follows.
+    """
+    edges = [start]
+    for place in (m.start() for m in cues.BREATH.finditer(plain, start, end)):
+        if words_in(plain[edges[-1] : place]) >= shortest:
+            edges.append(place)
+    if len(edges) > 1 and words_in(plain[edges[-1] : end]) < shortest:
+        edges.pop()
+    return [*edges, end]
 
 
 def _contrasted(plain: str, engine: re.Match[str]) -> bool:
@@ -107,14 +140,18 @@ def _contrasted(plain: str, engine: re.Match[str]) -> bool:
 def _take_stances(plain: str, clauses: list[_Clause]) -> None:
     """Set the stance of each clause of one sentence."""
     start, end = clauses[0].start, clauses[-1].end
+    if clauses[-1].spoken:
+        start = clauses[-1].start
     asks = cues.QUESTION.search(plain, start, end) and not cues.TAG_QUESTION.search(plain, start, end)
     if asks or cues.INSTRUCTION.match(plain, start, end):
         for clause in clauses:
-            clause.stance = "asked"
-        return
+            clause.stance = "asked" if clause.start >= start else clause.stance
+        clauses = [clause for clause in clauses if clause.start < start]
     stance: Stance = "asserted"
     since = 0  # first clause after the last turn ("but", "actually")
     for i, clause in enumerate(clauses):
+        if clause.spoken:
+            stance, since = "asserted", max(since, i - 1)
         if (
             (turn := cues.TURN.search(plain, clause.start, clause.end))
             and turn.start() - clause.start < 12
@@ -131,7 +168,11 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
                 said.stance = "reported"
             stance = "reported"
         rejection = cues.REJECTED.search(plain, clause.start, clause.end)
-        if rejection and not cues.NOT_REJECTED.search(plain, clause.start, clause.end):
+        if (
+            rejection
+            and not cues.NOT_REJECTED.search(plain, clause.start, clause.end)
+            and not (clause.spoken and cues.CORRECTS_HIMSELF.search(plain, clause.start, clause.end))
+        ):
             if cues.REJECTS_ONE.match(plain, rejection.start(), clause.end):
                 clause.stance, stance = "rejected", "asserted"
                 continue

@@ -1,8 +1,8 @@
-"""Make the model files from the labelled sentences: `python -m inferproof.grading.train` (see `make model`).
+"""Make the model files from what is labelled: `python -m inferproof.grading.train` (see `make model`, labelled.py).
 
-`training/<card>.parts.yaml` says what each point consists of; `<card>.jsonl` holds passages with the parts that they
-state and what in them is false; `<card>.answers.jsonl` whole answers, from which awards are learned together with the
-tune part of the gold set. The same data gives the same files.
+Awards, and what is contrary to a claim, are learned from whole answers, each as it is heard by a model that has not
+learned from its segments: the answers are cut into folds, and a model is made without each. The same data gives the
+same files.
 """
 
 from __future__ import annotations
@@ -11,91 +11,71 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from inferproof.grading.bench import overlap, places
-from inferproof.grading.cues import SENTENCE
-from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, texts, together
+from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, together
 from inferproof.grading.gold import GoldAnswer, read_gold
 from inferproof.grading.grade import engines_of, rule_awards, statements_of
-from inferproof.grading.learned import FALSE, MODELS, SCALE, award_inputs, contrary_inputs, model_of
+from inferproof.grading.labelled import FOLDS, Passage, answers, fold_of, parts_of, passages, trained_cards
+from inferproof.grading.learned import FALSE, MODELS, SCALE, Model, award_inputs, contrary_inputs, model_from, model_of
 from inferproof.grading.reading import readings
 from inferproof.questions.card import Card, Language
 from inferproof.questions.deck import load_deck
 from inferproof.questions.recorded import load_recorded
 from inferproof.runners.paths import write_atomically
 
-TRAINING = Path(__file__).with_name("training")
 _STRENGTH = 5.0
 """Inverse of the regularisation; a quarter or four times of it changes little."""
 _KEPT = 1200
 """Strongest features kept for each head: the others are noise, and make the file large."""
 _FEWEST = 4
 """Sentences that a claim or misconception needs to get a head of its own."""
-_OWN = 4.0
-"""Weight of the card's own sentences: the grader must get these right."""
+_NEVER = -6.0
+"""Log-odds of what no sentence says."""
 _POINT_WEIGHT = 0.4
 AWARDS = ("0", "0.5", "1")
 
 
 @dataclass(frozen=True)
-class Passage:
-    """A labelled sentence or two."""
+class _Material:
+    """A card's passages with their features, from which its models are made."""
 
-    text: str
-    states: frozenset[str] | None
-    """`point/part` of all parts that it states; None where nobody has said which."""
-    false: str | None
-    """The claim or misconception that tells what is false in it, or `other`."""
-    weight: float = 1.0
-
-
-def passages(card: Card) -> list[Passage]:
-    """The labelled passages of a card, and its own example sentences."""
-    rows = map(json.loads, (TRAINING / f"{card.id}.jsonl").read_text(encoding="utf-8").splitlines())
-    found = [Passage(r["text"], frozenset(r["states"]), r["false"] or None) for r in rows]
-    parts = {point: [f"{point}/{part}" for part in of["parts"]] for point, of in parts_of(card.id).items()}
-    for point in card.rubric:
-        for states, examples in ((parts[point.id], point.examples.earn), ((), point.examples.earn_nothing)):
-            found += [Passage(s, frozenset(states), None, _OWN) for of in examples.values() for s in of]
-    for misconception in card.misconceptions:
-        for sentences in misconception.examples.values():
-            found += [Passage(s, frozenset(), misconception.id, _OWN) for s in sentences]
-    own = {text: None for of in texts(card) for text in (of.en, of.zh)}
-    own.update((sentence.group().strip(), None) for text in list(own) for sentence in SENTENCE.finditer(text))
-    return [*found, *(Passage(sentence, None, None, _OWN) for sentence in own if sentence)]
+    card: Card
+    facts: Facts
+    passages: Sequence[Passage]
+    known: Sequence[tuple[str, str]]
+    """Family and name of every feature."""
+    matrix: Any
+    """A row of loudness for each passage."""
 
 
-def parts_of(card: str) -> dict[str, Any]:
-    """Point -> `full` and `parts`."""
-    import yaml
-
-    parts: dict[str, Any] = yaml.safe_load((TRAINING / f"{card}.parts.yaml").read_text(encoding="utf-8"))
-    return parts
+def model(card: Card, without: int | None = None) -> dict[str, Any]:
+    """The content of the card's model file; `without` the segments of the answers of one fold."""
+    return _model(_material(card), without)
 
 
-def trained_cards() -> list[str]:
-    """Cards that have training data."""
-    return sorted(file.name.removesuffix(".parts.yaml") for file in TRAINING.glob("*.parts.yaml"))
-
-
-def model(card: Card) -> dict[str, Any]:
-    """The content of the card's model file."""
+def _material(card: Card) -> _Material:
     facts = facts_of(card, {f.id: f for f in load_recorded().figures})
     labelled = passages(card)
-    seen = [_features(card, passage.text, facts) for passage in labelled]
-    heads = list(_heads(card, labelled))
-    known, matrix = _matrix(seen)
+    known, matrix = _matrix([_features(card, passage.text, facts) for passage in labelled])
+    return _Material(card, facts, labelled, known, matrix)
+
+
+def _model(material: _Material, without: int | None) -> dict[str, Any]:
+    card, known, labelled = material.card, material.known, material.passages
     names, bias, weights = list[str](), list[int](), {family: dict[str, list[int]]() for family in FAMILIES}
-    for head in heads:
-        rows = [i for i, p in enumerate(labelled) if p.states is not None or head.startswith(FALSE)]
+    learned = [i for i, p in enumerate(labelled) if without is None or p.fold != without]
+    for head in _heads(card, labelled):
+        rows = [i for i in learned if labelled[i].states is not None or head.startswith(FALSE)]
         said = [_states(labelled[i], head) for i in rows]
-        fitted, intercept = _fit(matrix[rows], said, [labelled[i].weight for i in rows])
-        strongest = sorted(range(len(known)), key=lambda i: (-abs(fitted[i]), known[i]))[:_KEPT]
-        for i in sorted(strongest, key=lambda i: known[i]):
-            if weight := round(SCALE * fitted[i]):
+        fitted, intercept = _fit(material.matrix[rows], said, [labelled[i].weight for i in rows])
+        strongest = (-abs(fitted)).argsort(kind="stable")[:_KEPT]  # `known` is sorted: of equals the first by name
+        for i in sorted(strongest.tolist()):
+            if weight := round(SCALE * float(fitted[i])):
                 family, feature = known[i]
                 weights[family].setdefault(feature, []).extend((len(names), weight))
         names.append(head)
@@ -103,7 +83,7 @@ def model(card: Card) -> dict[str, Any]:
     return {
         "card": card.id,
         "points": {p: {"full": of["full"], "parts": list(of["parts"])} for p, of in parts_of(card.id).items()},
-        "facts": sorted(([value, engine] for value, engine in facts), key=lambda f: (f[0], f[1] or "")),
+        "facts": sorted(([value, engine] for value, engine in material.facts), key=lambda f: (f[0], f[1] or "")),
         "heads": names,
         "bias": bias,
         "weights": {family: dict(sorted(of.items())) for family, of in weights.items()},
@@ -146,33 +126,47 @@ def _matrix(seen: Sequence[Features]) -> tuple[list[tuple[str, str]], Any]:
     return known, csr_matrix((values, columns, ends), shape=(len(rows), len(known)))
 
 
-def _fit(matrix: Any, labels: Sequence[bool], weights: Sequence[float]) -> tuple[Sequence[float], float]:
-    """(weights, intercept) of a logistic regression."""
+def _fit(matrix: Any, labels: Sequence[bool], weights: Sequence[float]) -> tuple[Any, float]:
+    """(array of weights, intercept) of a logistic regression."""
+    import numpy
     from sklearn.linear_model import LogisticRegression
 
+    if not any(labels):  # all that says it is in the fold that is left out
+        return numpy.zeros(matrix.shape[1]), _NEVER
     fitted = LogisticRegression(
-        C=_STRENGTH, class_weight="balanced", solver="liblinear", dual=True, max_iter=5000, tol=1e-5, random_state=0
+        C=_STRENGTH, class_weight="balanced", solver="liblinear", dual=True, max_iter=5000, tol=1e-3, random_state=0
     ).fit(matrix, labels, weights)
-    return fitted.coef_[0].tolist(), float(fitted.intercept_[0])
+    return fitted.coef_[0], float(fitted.intercept_[0])
 
 
-Answer = tuple[str, str, Mapping[str, float], float]
-"""(card, text, point -> award, weight)."""
 _MODEL_ANSWER = 10.0
 """Weight of a card's model answer: it must earn everything."""
 
 
-def awarding(deck: Mapping[str, Card], answers: Iterable[Answer]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Lesson:
+    """A whole answer, with a model that has not learned from it."""
+
+    card: Card
+    model: Model
+    answer: str
+    points: Mapping[str, float]
+    false: tuple[str, ...] | None
+    """What is false in it; None where nobody has said so."""
+    weight: float = 1.0
+
+
+def awarding(lessons: Iterable[Lesson]) -> dict[str, Any]:
     """The content of `award.json`: how sure parts become 0, half or full."""
     from sklearn.linear_model import LogisticRegression
 
     rows, labels, names, weights = [], [], [], []
-    for card, text, awards, weight in answers:
-        for point, inputs in point_inputs(deck[card], text).items():
+    for lesson in lessons:
+        for point, inputs in point_inputs(lesson.card, lesson.model, lesson.answer).items():
             rows.append(inputs)
-            labels.append(AWARDS[int(2 * awards[point])])
-            names.append(f"{card}/{point}")
-            weights.append(weight)
+            labels.append(AWARDS[int(2 * lesson.points[point])])
+            names.append(f"{lesson.card.id}/{point}")
+            weights.append(lesson.weight)
     points = sorted(set(names))
     one_hot = [[_POINT_WEIGHT * (point == name) for point in points] for name in names]
     fitted = LogisticRegression(C=10, max_iter=20_000, tol=1e-8).fit(
@@ -189,10 +183,8 @@ def awarding(deck: Mapping[str, Card], answers: Iterable[Answer]) -> dict[str, A
     }
 
 
-def point_inputs(card: Card, answer: str) -> dict[str, list[float]]:
+def point_inputs(card: Card, learned: Model, answer: str) -> dict[str, list[float]]:
     """Point -> what its award is decided by, in this answer."""
-    learned = model_of(card.id, frozenset(p.id for p in card.rubric))
-    assert learned is not None, f"no model of {card.id} for these points; train it first"
     read = statements_of(card, answer)
     heard, by_rule = learned.hear(read), rule_awards(card, read)
     return {
@@ -201,21 +193,17 @@ def point_inputs(card: Card, answer: str) -> dict[str, list[float]]:
     }
 
 
-def contraries(deck: Mapping[str, Card], answers: Iterable[GoldAnswer]) -> dict[str, Any]:
+def contraries(lessons: Iterable[Lesson]) -> dict[str, Any]:
     """The content of `contrary.json`: when a statement is contrary to a claim."""
     from sklearn.linear_model import LogisticRegression
 
     rows, labels = [], []
-    for answer in answers:
-        card = deck[answer.card]
-        false = [place for words in answer.false for place in places(words, answer.answer)[:1]]
-        learned = model_of(card.id, frozenset(p.id for p in card.rubric))
-        assert learned is not None, f"no model of {card.id} for these points; train it first"
-        heard = learned.hear(statements_of(card, answer.answer))
-        for one in heard:
-            if len(one.readings) == 1 and one.readings[0].asserted:
-                rows.append(contrary_inputs(one, heard))
-                labels.append(any(overlap(at, f) for at in places(one.span, answer.answer)[:1] for f in false))
+    for lesson in (lesson for lesson in lessons if lesson.false is not None):
+        false = [place for words in lesson.false or () for place in places(words, lesson.answer)[:1]]
+        for one in lesson.model.judge(statements_of(lesson.card, lesson.answer)):
+            if one.alone.readings[0].asserted:
+                rows.append(contrary_inputs(one))
+                labels.append(any(overlap(at, f) for at in places(one.alone.span, lesson.answer)[:1] for f in false))
     fitted = LogisticRegression(C=1, max_iter=20_000, tol=1e-8).fit(rows, labels)
     return {"weights": [round(SCALE * w) for w in (*fitted.coef_[0], fitted.intercept_[0])]}
 
@@ -224,24 +212,32 @@ def main() -> None:
     """Write the model file of every card that has training data, then how awards and contraries are decided."""
     deck = load_deck()
     MODELS.mkdir(exist_ok=True)
-    for card in trained_cards():
-        _write(MODELS / f"{card}.json", model(deck[card]))
-        sys.stderr.write(f"{card}\n")
+    tune = [a for a in read_gold() if a.part == "tune"]
+    lessons = list[Lesson]()
+    with ProcessPoolExecutor() as pool:
+        for name, (whole, folds) in zip(trained_cards(), pool.map(_taught, trained_cards()), strict=True):
+            _write(MODELS / f"{name}.json", whole)
+            lessons += _lessons(deck[name], model_from(whole), [model_from(fold) for fold in folds], tune)
+            sys.stderr.write(f"{name}\n")
     model_of.cache_clear()
-    labelled = [a for a in read_gold() if a.part == "tune"]
-    labelled += [a for name in trained_cards() for a in read_gold(TRAINING, f"{name}.answers.jsonl")]
-    _write(MODELS / "award.json", awarding(deck, _answers(deck, labelled)))
-    _write(MODELS / "contrary.json", contraries(deck, labelled))
+    _write(MODELS / "award.json", awarding(lessons))
+    _write(MODELS / "contrary.json", contraries(lessons))
 
 
-def _answers(deck: Mapping[str, Card], labelled: Iterable[GoldAnswer]) -> Iterator[Answer]:
-    """Whole answers with their awards; the model answers of the cards earn everything."""
-    for name in trained_cards():
-        card = deck[name]
-        for language in get_args(Language):
-            text = "\n\n".join(paragraph.text.of(language) for paragraph in card.answer)
-            yield name, text, dict.fromkeys((p.id for p in card.rubric), 1.0), _MODEL_ANSWER
-    yield from ((a.card, a.answer, a.points, 1.0) for a in labelled)
+def _taught(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(the card's model, a model without each fold of its answers)."""
+    material = _material(load_deck()[name])
+    return _model(material, None), [_model(material, fold) for fold in range(FOLDS)]
+
+
+def _lessons(card: Card, whole: Model, folds: Sequence[Model], tune: Iterable[GoldAnswer]) -> Iterator[Lesson]:
+    """The card's own model answer, which earns everything, its labelled answers, and those of the tune part."""
+    for language in get_args(Language):
+        text = "\n\n".join(paragraph.text.of(language) for paragraph in card.answer)
+        yield Lesson(card, whole, text, dict.fromkeys((p.id for p in card.rubric), 1.0), None, _MODEL_ANSWER)
+    for a in answers(card.id):
+        yield Lesson(card, folds[fold_of(a.id)], a.answer, a.points, a.false)
+    yield from (Lesson(card, whole, a.answer, a.points, a.false) for a in tune if a.card == card.id)
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:

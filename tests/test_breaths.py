@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferproof.grading.breaths import breaths, runs
+from inferproof.grading.breaths import COARSE, breaths, runs
 from inferproof.grading.reading import readings
 
 SPEECH = (
@@ -22,27 +22,27 @@ CHINESE_SPEECH = (
 
 def test_a_short_statement_stays_whole() -> None:
     (reading,) = readings("vLLM reuses whole blocks only.")
-    assert breaths(reading) == [reading]
+    assert breaths(reading, COARSE) == [reading]
 
 
 def test_speech_in_one_breath_falls_into_its_thoughts() -> None:
     for speech in (SPEECH, CHINESE_SPEECH):
         (reading,) = readings(speech)
-        said = [piece.span for piece in breaths(reading)]
+        said = [piece.span for piece in breaths(reading, COARSE)]
         assert len(said) > 3
         assert max(map(len, said)) < len(speech) / 2
 
 
 def test_a_denial_reaches_the_pieces_in_its_scope_only() -> None:
     (reading,) = readings(SPEECH)
-    denied = {piece.span: bool(piece.statement.denials) for piece in breaths(reading)}
+    denied = {piece.span: bool(piece.statement.denials) for piece in breaths(reading, COARSE)}
     assert next(is_denied for said, is_denied in denied.items() if "does not help" in said)
     assert not next(is_denied for said, is_denied in denied.items() if "one go" in said)
 
 
 def test_runs_are_of_neighbours_and_of_every_length_up_to_the_longest() -> None:
     (reading,) = readings(SPEECH)
-    pieces = breaths(reading)
+    pieces = breaths(reading, COARSE)
     found = list(runs(pieces, 2))
     assert [last - first for first, last in found].count(1) == len(pieces)
     assert [last - first for first, last in found].count(2) == len(pieces) - 1
@@ -54,7 +54,7 @@ words = st.sampled_from(["and", "the", "KV", "block", "是", "然后", "不", "n
 @given(st.lists(words, min_size=1, max_size=120))
 def test_the_pieces_are_the_statement(spoken: list[str]) -> None:
     for reading in readings(" ".join(spoken)):
-        pieces = breaths(reading)
+        pieces = breaths(reading, COARSE)
         places = [(piece.statement.start, piece.statement.end) for piece in pieces]
         assert places[0][0] == reading.statement.start and places[-1][1] == reading.statement.end
         assert all(one[1] == other[0] for one, other in pairwise(places))

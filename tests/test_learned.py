@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from inferproof.grading import train
+from inferproof.grading import labelled, train
 from inferproof.grading.features import FAMILIES, facts_of, features
 from inferproof.grading.findings import SURE
 from inferproof.grading.gold import problems, read_gold
@@ -49,8 +49,8 @@ def test_a_false_statement_is_contrary_to_a_claim_and_its_true_twin_is_not() -> 
         ("A repeated prompt hits completely in vLLM, all 2080 tokens.", "A repeated prompt hits 2064 of 2080 in vLLM."),
         ("前缀缓存按文本相似度匹配。", "前缀缓存按 token id 精确匹配。"),
     ):
-        alone, twin = (model.hear(readings(said)) for said in (false, true))
-        assert contrary(alone[0], alone) > SURE > contrary(twin[0], twin)
+        alone, twin = (model.judge(readings(said))[0] for said in (false, true))
+        assert contrary(alone) > SURE > contrary(twin)
 
 
 def test_an_award_has_words_that_earn_it() -> None:
@@ -98,21 +98,21 @@ def test_a_number_that_the_card_does_not_know_is_seen() -> None:
     assert "known" in known and "unknown" in unknown
 
 
-@pytest.mark.parametrize("card", train.trained_cards())
+@pytest.mark.parametrize("card", labelled.trained_cards())
 def test_training_data_names_parts_claims_and_misconceptions_that_exist(card: str) -> None:
-    parts = {f"{point}/{part}" for point, of in train.parts_of(card).items() for part in of["parts"]}
+    parts = {f"{point}/{part}" for point, of in labelled.parts_of(card).items() for part in of["parts"]}
     named = {*DECK[card].claims, *(m.id for m in DECK[card].misconceptions), "other", None}
-    found = train.passages(DECK[card])
+    found = labelled.passages(DECK[card])
 
-    assert set(train.parts_of(card)) == {p.id for p in DECK[card].rubric}
-    assert all(1 <= of["full"] <= len(of["parts"]) for of in train.parts_of(card).values())
+    assert set(labelled.parts_of(card)) == {p.id for p in DECK[card].rubric}
+    assert all(1 <= of["full"] <= len(of["parts"]) for of in labelled.parts_of(card).values())
     assert all(p.text.strip() and (p.states or frozenset()) <= parts and p.false in named for p in found)
-    assert problems(read_gold(train.TRAINING, f"{card}.answers.jsonl"), DECK) == []
+    assert problems(labelled.answers(card), DECK) == []
 
 
 def test_no_answer_of_the_gold_set_is_in_the_training_data() -> None:
-    sentences = {p.text for card in train.trained_cards() for p in train.passages(DECK[card])}
-    answers = {a.answer for card in train.trained_cards() for a in read_gold(train.TRAINING, f"{card}.answers.jsonl")}
+    sentences = {p.text for card in labelled.trained_cards() for p in labelled.passages(DECK[card])}
+    answers = {a.answer for card in labelled.trained_cards() for a in labelled.answers(card)}
 
     assert not any(gold.answer in sentences or gold.answer in answers for gold in read_gold())
 

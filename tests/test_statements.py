@@ -112,6 +112,31 @@ def test_what_others_say_or_ask_is_no_assertion(text: str, expected: list[str]) 
     assert stances(text) == expected
 
 
+def test_in_speech_what_others_say_ends_with_the_breath() -> None:
+    said = (
+        "so um the mask takes away about half of the pairs and that is only a factor you know flash attention people "
+        "tell you it makes it linear so anyway it walks over blocks and it never writes the huge matrix out to memory "
+        "and the order stays"
+    )
+    found = [
+        (part, s.stance) for span, s in read(said) for part in ("takes away", "tell you", "walks over") if part in span
+    ]
+    assert found == [("takes away", "asserted"), ("tell you", "reported"), ("walks over", "asserted")]
+
+
+def test_who_corrects_himself_in_speech_rejects_no_thought() -> None:
+    said = (
+        "so for our prompt sglang gets 2079 and vllm gets 2080 no no that's wrong 2064 because the last block has to "
+        "be done again since you need the logits of the last position to sample anything so even a perfect repeat is a "
+        "forward pass"
+    )
+    assert set(stances(said)) == {"asserted"}
+
+
+def test_a_heading_that_looks_like_an_order_is_none() -> None:
+    assert stances("states: planned -> in flight -> committed") == ["asserted"]
+
+
 def test_the_span_of_a_statement_is_the_answers_own_words() -> None:
     text = "ｖＬＬＭ 用區塊 ①。 Then  it  runs."
     assert [span for span, _ in read(text)] == ["ｖＬＬＭ 用區塊 ①。", "Then  it  runs."]
