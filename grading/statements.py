@@ -140,10 +140,11 @@ def _contrasted(plain: str, engine: re.Match[str]) -> bool:
 def _take_stances(plain: str, clauses: list[_Clause]) -> None:
     """Set the stance of each clause of one sentence."""
     start, end = clauses[0].start, clauses[-1].end
-    if clauses[-1].spoken:
-        start = clauses[-1].start
+    orders = cues.INSTRUCTION.match(plain, start, end)
+    if clauses[-1].spoken and not orders:
+        start = clauses[-1].start  # in speech only the last breath asks
     asks = cues.QUESTION.search(plain, start, end) and not cues.TAG_QUESTION.search(plain, start, end)
-    if asks or cues.INSTRUCTION.match(plain, start, end):
+    if orders or asks:
         for clause in clauses:
             clause.stance = "asked" if clause.start >= start else clause.stance
         clauses = [clause for clause in clauses if clause.start < start]
