@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inferproof.grading.figures import misplaced
 from inferproof.grading.findings import UNLIKELY, check_claims, check_heard, check_misconceptions
 from inferproof.grading.layers import layers_covered
-from inferproof.grading.learned import Heard, Model, award_inputs, contrary, model_of
+from inferproof.grading.learned import Heard, Model, award_inputs, contrary, model_of, words_for
 from inferproof.grading.learned import award as decided
 from inferproof.grading.reading import Reading, readings
 from inferproof.grading.result import Finding, Grade, PointGrade, score
@@ -153,8 +153,8 @@ def _by_model(model: Model, point: RubricPoint, heard: Sequence[Heard], by_rule:
     strongest = model.strongest(heard, point.id)
     inputs = award_inputs([score for score, _ in strongest.values()], model.points[point.id].full, by_rule.award)
     award = decided(model.card, point.id, inputs)
-    by = {part: heard.span for part, (score, heard) in strongest.items() if heard and score >= 0}
-    by = by or dict(by_rule.by)
+    quotes = {part: words_for(f"{point.id}/{part}", heard) for part in strongest}
+    by = {part: words for part, words in quotes.items() if words is not None} or dict(by_rule.by)
     return _Stated(award if by else 0.0, by, tuple(part for part in strongest if part not in by))
 
 

@@ -140,6 +140,13 @@ class Model:
         return best
 
 
+def words_for(head: str, heard: Sequence[Heard]) -> str | None:
+    """The fewest pieces of the answer that state a part by themselves, as they stand there."""
+    stating = [one for one in heard if one.scores[head] >= 0]
+    fewest = min(stating, key=lambda one: (len(one.readings), -one.scores[head]), default=None)
+    return fewest.span if fewest else None
+
+
 @cache
 def model_of(card: str, points: frozenset[str]) -> Model | None:
     """The model of that card; None where there is none, or it was made for other points."""
