@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from inferproof.grading.needed import needed
 from inferproof.grading.text import CJK, Text
 
 _TOKEN = re.compile(rf"[a-z0-9θ]+(?:'[a-z]+)?|[{CJK}]|[^\sa-z0-9]", re.IGNORECASE)
@@ -49,11 +50,11 @@ class Glossary:
     def __init__(self, concepts: Mapping[str, Iterable[str]]) -> None:
         self.concepts = frozenset(concepts)
         self._root = _Node()
-        self._patterns: list[tuple[str, re.Pattern[str]]] = []
+        self._patterns: list[tuple[str, re.Pattern[str], frozenset[str]]] = []
         for concept, phrases in concepts.items():
             for phrase in phrases:
                 if phrase.startswith("re:"):
-                    self._patterns.append((concept, re.compile(phrase[3:])))
+                    self._patterns.append((concept, re.compile(phrase[3:]), needed(phrase[3:])))
                 else:
                     self._add(concept, phrase)
 
@@ -76,7 +77,8 @@ class Glossary:
         found = {m for i in range(len(tokens)) for m in self._from(tokens, i)}
         found.update(
             Mention(c, m.start(), m.end(), p.pattern)
-            for c, p in self._patterns
+            for c, p, words in self._patterns
+            if not words or any(word in text.plain for word in words)
             for m in p.finditer(text.plain)
             if m.end() > m.start()
         )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import exp
 from pathlib import Path
+from struct import unpack
 from typing import Any
 
 from inferproof.grading.breaths import COARSE, FINE, Cut, breaths, runs
@@ -28,6 +29,9 @@ FEWEST_WORDS = 3
 """Different words that a statement has: two words name something."""
 _UNHEARD = -4.0
 _MANY_WORDS = 30
+_LANE = 32
+"""Bits of a head's sum: weights are far below a thousandth of what fits."""
+_HALF = 1 << (_LANE - 1)
 _MOST = 4.0
 
 
@@ -78,7 +82,9 @@ class Model:
     """The parts of the points, FALSE, and what a statement may be false against."""
     bias: tuple[int, ...]
     weights: Mapping[str, Mapping[str, Sequence[int]]]
-    """Family -> feature -> head, weight, head, weight..., the heads in their order."""
+    """Family -> feature -> head, weight, head, weight..."""
+    packed: Mapping[str, dict[str, int]] = field(default_factory=lambda: {f: {} for f in FAMILIES}, compare=False)
+    """What has been looked up of the weights, packed."""
 
     def hear(self, read: Sequence[Reading]) -> list[Heard]:
         """Which parts are stated: every statement, cut finely, by itself and with its neighbours."""
@@ -118,17 +124,20 @@ class Model:
         """The log-odds of the first heads."""
         totals = [b / SCALE for b in self.bias[:heads]]
         for family in FAMILIES:
-            known, found = self.weights[family], seen[family]
-            sums = [0] * heads
-            for feature in found:
-                pairs = iter(known.get(feature, ()))
-                for head in pairs:
-                    if head >= heads:
-                        break
-                    sums[head] += next(pairs)
-            loud = loudness(family, len(found)) / SCALE if found else 0.0
-            totals = [total + loud * added for total, added in zip(totals, sums, strict=True)]
+            if found := seen[family]:
+                packed, total = self.packed[family], 0
+                for feature in found & self.weights[family].keys():
+                    total += packed[feature] if feature in packed else self._pack(family, feature)
+                loud = loudness(family, len(found)) / SCALE
+                totals = [a + loud * more for a, more in zip(totals, _unpacked(total, len(self.heads)), strict=False)]
         return dict(zip(self.heads, totals, strict=False))
+
+    def _pack(self, family: str, feature: str) -> int:
+        """The feature's weights for all heads in one integer, a lane for each, so that one addition adds them all."""
+        pairs = self.weights[family][feature]
+        packed = sum(pairs[at + 1] << (_LANE * pairs[at]) for at in range(0, len(pairs), 2))
+        self.packed[family][feature] = packed
+        return packed
 
     def strongest(self, heard: Sequence[Heard], point: str) -> dict[str, tuple[float, Heard | None]]:
         """Part of the point -> its highest log-odds, and where."""
@@ -145,6 +154,18 @@ def words_for(head: str, heard: Sequence[Heard]) -> str | None:
     stating = [one for one in heard if one.scores[head] >= 0]
     fewest = min(stating, key=lambda one: (len(one.readings), -one.scores[head]), default=None)
     return fewest.span if fewest else None
+
+
+def _unpacked(total: int, heads: int) -> Sequence[int]:
+    """The sum of each lane."""
+    lanes = unpack(f"<{heads}I", (total + _halves(heads)).to_bytes(heads * _LANE // 8, "little"))
+    return [lane - _HALF for lane in lanes]
+
+
+@cache
+def _halves(heads: int) -> int:
+    """What makes every lane positive, so that none borrows of the next."""
+    return sum(_HALF << (_LANE * head) for head in range(heads))
 
 
 @cache

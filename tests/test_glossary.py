@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from inferproof import grading
 from inferproof.grading.glossary import Glossary, GlossaryError, glossary, read_glossary
+from inferproof.grading.gold import read_gold
+from inferproof.grading.needed import needed
 from inferproof.grading.text import normalise
 
 
@@ -95,3 +100,28 @@ def test_a_concept_that_stands_twice_is_refused_rather_than_half_forgotten(tmp_p
 
     with pytest.raises(GlossaryError, match="block: stands twice"):
         read_glossary(file)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        (r"re-?run", {"re"}),
+        (r"\bcuda orders the (?:reads|writes)", {"cuda orders the "}),
+        (r"(?:换出|swap)[^。]{0,12}(?:主机|host)", {"主机", "host"}),
+        (r"(?<!not )block 1?6", {"block "}),
+        (r"a*b?c{0,2}", set()),
+        (r"full|", set()),
+    ],
+)
+def test_words_that_every_match_holds_are_found(pattern: str, words: set[str]) -> None:
+    assert needed(pattern) == words
+
+
+def test_no_pattern_of_the_glossary_matches_without_its_words() -> None:
+    concepts = yaml.safe_load(Path(grading.__file__).with_name("glossary.yaml").read_text(encoding="utf-8"))
+    phrases = [p for concept in concepts.values() for of in concept.values() for p in of]
+    texts = [normalise(answer.answer).plain for answer in read_gold()[::5]]
+    for pattern in (str(p)[3:] for p in phrases if str(p).startswith("re:")):
+        words = needed(pattern)
+        found = [m.group() for text in texts if not any(w in text for w in words) for m in re.finditer(pattern, text)]
+        assert not words or not any(found), pattern
