@@ -105,9 +105,9 @@ def test_a_concept_that_stands_twice_is_refused_rather_than_half_forgotten(tmp_p
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        (r"re-?run", {"re"}),
+        (r"re-?run", {"run"}),
         (r"\bcuda orders the (?:reads|writes)", {"cuda orders the "}),
-        (r"(?:换出|swap)[^。]{0,12}(?:主机|host)", {"主机", "host"}),
+        (r"(?:换出|swap)[^。]{0,12}(?:主机|host)", {"换出", "swap"}),
         (r"(?<!not )block 1?6", {"block "}),
         (r"a*b?c{0,2}", set()),
         (r"full|", set()),
