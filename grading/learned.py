@@ -30,7 +30,7 @@ FEWEST_WORDS = 3
 _UNHEARD = -4.0
 _MANY_WORDS = 30
 _LANE = 32
-"""Bits of a head's sum: weights are far below a thousandth of what fits."""
+"""Bits of a head's sum: that of a thousand weights stays far below what fits."""
 _HALF = 1 << (_LANE - 1)
 _MOST = 4.0
 
@@ -139,14 +139,10 @@ class Model:
         self.packed[family][feature] = packed
         return packed
 
-    def strongest(self, heard: Sequence[Heard], point: str) -> dict[str, tuple[float, Heard | None]]:
-        """Part of the point -> its highest log-odds, and where."""
-        best: dict[str, tuple[float, Heard | None]] = {}
-        for part in self.points[point].parts:
-            head = f"{point}/{part}"
-            top = max(heard, key=lambda h: h.scores[head], default=None)
-            best[part] = (top.scores[head] if top else _UNHEARD, top)
-        return best
+    def strongest(self, heard: Sequence[Heard], point: str) -> dict[str, float]:
+        """Part of the point -> its highest log-odds."""
+        parts = self.points[point].parts
+        return {part: max((h.scores[f"{point}/{part}"] for h in heard), default=_UNHEARD) for part in parts}
 
 
 def words_for(head: str, heard: Sequence[Heard]) -> str | None:

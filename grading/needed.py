@@ -58,7 +58,7 @@ def _pieces(pattern: str) -> Iterator[tuple[int, int]]:
         elif pattern[at] == "(":
             end = _end_of_group(pattern, at)
         elif pattern[at] == "{":
-            end = pattern.index("}", at) + 1
+            end = max(pattern.find("}", at), at) + 1
         yield at, end
         at = end
 

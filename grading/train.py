@@ -53,9 +53,9 @@ class _Material:
     """A row of loudness for each passage."""
 
 
-def model(card: Card, without: int | None = None) -> dict[str, Any]:
-    """The content of the card's model file; `without` the segments of the answers of one fold."""
-    return _model(_material(card), without)
+def model(card: Card) -> dict[str, Any]:
+    """The content of the card's model file."""
+    return _model(_material(card), None)
 
 
 def _material(card: Card) -> _Material:
@@ -188,7 +188,7 @@ def point_inputs(card: Card, learned: Model, answer: str) -> dict[str, list[floa
     read = statements_of(card, answer)
     heard, by_rule = learned.hear(read), rule_awards(card, read)
     return {
-        point: award_inputs([score for score, _ in learned.strongest(heard, point).values()], of.full, by_rule[point])
+        point: award_inputs(list(learned.strongest(heard, point).values()), of.full, by_rule[point])
         for point, of in learned.points.items()
     }
 
