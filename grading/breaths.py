@@ -26,7 +26,7 @@ class Cut:
     """Pieces that may make a thought together."""
 
 
-FINE = Cut(long=16, shortest=5, neighbours=3)
+FINE = Cut(long=16, shortest=5, neighbours=2)
 """To hear what an answer states: thoughts are stated in clauses."""
 COARSE = Cut(long=26, shortest=7, neighbours=2)
 """To tell what is false in it: that takes the whole sentence, as far as people listen."""

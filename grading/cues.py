@@ -45,17 +45,17 @@ TURN = re.compile(
 )
 TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
 REPORTED = re.compile(
-    r"\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|answer)|"
-    r"(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
+    r"\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|colleagues|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|answer)|"
+    r"(?:he|she|they|(?:my|a|the|one|some) (?:colleague|friend|boss|teacher|interviewer|manager|guy|blog)s?) (?:say|says|said|claim|claims|claimed|think|thinks|thought|believe|believes|swears?|tell me|tells me|told me)|(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
     r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one) (?:might|may|would|could) (?:think|expect|assume|say)|naively|"
-    r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
-    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|常?听人(?:家)?(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)?(?:说|讲|拿|认为|以为|觉得|问)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
+    r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:often |always |keep |sometimes )(?:hear|read|hearing|reading)|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
+    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|(?:他|她|他们|同事|朋友|面试官|老板|领导|群里)(?:们)?(?:都|总|老|常|就|也|还)?(?:说|讲|认为|以为|觉得)|常?听人(?:家)?(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)?(?:说|讲|拿|认为|以为|觉得|问)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
 )
 REJECTED = re.compile(
-    r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
+    r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|fairy ?tale|legend|nonsense|bogus|rubbish|bunk|folklore|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
-    r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
-    r"误区|误解|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+    r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting|fairy ?tale|myth|nonsense) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|(?<=[\"”」])[,，。:： -]{0,3}(?:错(?!误)|wrong\b|false\b|nope?\b)|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
+    r"误区|误解|老黄历|胡说|瞎说|扯淡|站不住脚|想当然|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 NOT_REJECTED = re.compile(
     r"\b(?:drafts?|guess(?:es)?|tokens?|candidates?|(?:first|next|earlier|later) one) (?:is|are|was|were) (?:wrong|incorrect)\b|"

@@ -150,7 +150,7 @@ def _known(reading: Reading, facts: Facts) -> Iterator[str]:
 
 
 def tolerance(number: Quantity, value: float) -> float:
-    """As people round: to the last place that is stated, and to two percent for what is measured."""
+    """As people round: to the last place that is stated, to two percent for what is measured, and 4k may be 4096."""
     rounded = 0.5 * 10.0**-number.decimals if number.value >= _SMALL or number.decimals else 1e-9
     measured = number.approximate or number.unit in ("ms", "s", "percent", "x", "tokens/s")
-    return max(rounded, 0.02 * abs(value) if measured else 0.0)
+    return max(rounded, 0.025 * abs(value) if measured else 0.0)

@@ -1,11 +1,12 @@
 """Published figures in an answer: one that was measured on the other engine is told of the wrong one.
 
 Nothing was run here for them, so such a finding says `recorded`. A figure that merely differs from the published one is
-let pass: it may be the speaker's own, from another machine.
+let pass, as it may be the speaker's own, unless the learned part is sure that it is contrary to the claim.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -27,6 +28,10 @@ _SAID = {
     "GiB": ("GB", "GiB"),
 }
 """Unit of a figure that was measured rather than set -> the units in which people say it."""
+_OWN_RUN = re.compile(
+    r"\b(?:my|our|ours|mine|i|we)\b|(?<![a-z0-9])(?:h[12]00|h20|b200|l[24]0s?|4090|mi300x?)(?![a-z0-9])|我|咱"
+)
+"""What says that it was another run than the published one."""
 _DIGITS = 3
 """Digits that make a number one of its own: 41.66 was measured once, 8 is anywhere."""
 
@@ -82,15 +87,26 @@ def against_recorded(
 
 
 def misquoted(card: Card, claim: str, reading: Reading, facts: Facts | None) -> bool:
-    """Whether it speaks of the very run behind a claim that only a GPU can repeat, with a number that is not of it."""
+    """Whether it gives another number for what a claim says that only a GPU can repeat.
+
+    Beside a figure of that run, or in the unit of one, where nothing says that it was the speaker's own run.
+    """
     if claim not in card.claims or card.claims[claim].level != "cuda" or len(reading.statement.engines) != 1:
         return False
     (engine,) = reading.statement.engines
-    if _names_another(reading, engine):
+    if _names_another(reading, engine) or _OWN_RUN.search(reading.span.lower()):
         return False
-    known = facts or _facts(card)
-    quoted = [n for n in reading.numbers if any(_is(n, f) for f in figures_of(card, claim) if f.unit in _SAID)]
-    return bool(quoted) and not all(_fits(known, n, engine) for n in reading.numbers)
+    known, figures = facts or _facts(card), figures_of(card, claim)
+    if any(_is(n, f) for n in reading.numbers for f in figures if f.unit in _SAID):
+        return not all(_fits(known, n, engine) for n in reading.numbers)
+    units = {said for f in figures for said in _SAID.get(f.unit, (f.unit,))}
+    cited = [f for f in _cited(card) if f.engine in (engine, None)]
+    return any(
+        n.unit in units
+        and not any(_is_near(n, f) for f in cited)
+        and not (n.unit == "tokens" and _fits(known, n, engine))
+        for n in reading.numbers
+    )
 
 
 def figures_of(card: Card, claim: str) -> list[Figure]:
@@ -112,6 +128,11 @@ def _is(number: Quantity, figure: Figure) -> bool:
         and number.unit in (None, *_SAID[figure.unit])
         and abs(figure.value - number.value) <= 0.5 * 10.0**-number.decimals
     )
+
+
+def _is_near(number: Quantity, figure: Figure) -> bool:
+    """Whether it is that figure of its unit, however few digits are said."""
+    return number.unit in _SAID[figure.unit] and abs(figure.value - number.value) <= tolerance(number, figure.value)
 
 
 def _facts(card: Card) -> Facts:

@@ -22,7 +22,7 @@ from inferproof.questions.card import Card, Claim, Language, Misconception, Stat
 from inferproof.runners.evidence import Evidence
 
 _Word = Literal["supported", "contradicted", "not checked"]
-SURE = 1.8
+SURE = 1.2
 """Log-odds from which on the learned model takes a statement for contrary to a claim."""
 UNLIKELY = -1.0
 """Log-odds of that below which no wording makes a statement a misconception."""

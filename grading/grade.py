@@ -151,7 +151,7 @@ def _by_rule(point: RubricPoint, read: Sequence[Reading]) -> _Stated:
 def _by_model(model: Model, point: RubricPoint, heard: Sequence[Heard], by_rule: _Stated) -> _Stated:
     """The learned opinion, to which the rules' award is one input."""
     strongest = model.strongest(heard, point.id)
-    inputs = award_inputs(list(strongest.values()), model.points[point.id].full, by_rule.award)
+    inputs = award_inputs(list(strongest.values()), by_rule.award)
     award = decided(model.card, point.id, inputs)
     quotes = {part: words_for(f"{point.id}/{part}", heard) for part in strongest}
     by = {part: words for part, words in quotes.items() if words is not None} or dict(by_rule.by)

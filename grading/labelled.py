@@ -46,11 +46,11 @@ def trained_cards() -> list[str]:
     return sorted(file.name.removesuffix(".parts.yaml") for file in TRAINING.glob("*.parts.yaml"))
 
 
-def parts_of(card: str) -> dict[str, Any]:
-    """Point -> `full` and `parts`."""
+def parts_of(card: str) -> dict[str, dict[str, str]]:
+    """Point -> its parts, each with what it says."""
     import yaml
 
-    parts: dict[str, Any] = yaml.safe_load((TRAINING / f"{card}.parts.yaml").read_text(encoding="utf-8"))
+    parts: dict[str, dict[str, str]] = yaml.safe_load((TRAINING / f"{card}.parts.yaml").read_text(encoding="utf-8"))
     return parts
 
 
@@ -59,7 +59,7 @@ def passages(card: Card) -> list[Passage]:
     found = [_passage(row) for row in _rows(f"{card.id}.jsonl")]
     for row in _rows(f"{card.id}.answers.jsonl"):
         found += [_passage(segment, fold_of(row["id"])) for segment in row["segments"]]
-    parts = {point: [f"{point}/{part}" for part in of["parts"]] for point, of in parts_of(card.id).items()}
+    parts = {point: [f"{point}/{part}" for part in of] for point, of in parts_of(card.id).items()}
     for point in card.rubric:
         for states, examples in ((parts[point.id], point.examples.earn), ((), point.examples.earn_nothing)):
             found += [Passage(s, frozenset(states), None, _OWN) for of in examples.values() for s in of]

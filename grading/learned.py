@@ -36,15 +36,6 @@ _MOST = 4.0
 
 
 @dataclass(frozen=True)
-class Points:
-    """What a point consists of."""
-
-    full: int
-    """Parts that earn all of it; half as many earn half."""
-    parts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Heard:
     """How strongly heads answer to a stretch of the answer (log-odds)."""
 
@@ -76,7 +67,8 @@ class Model:
     """The weights for one card."""
 
     card: str
-    points: Mapping[str, Points]
+    points: Mapping[str, Sequence[str]]
+    """Point -> its parts: all of them earn all of it."""
     facts: Facts
     heads: tuple[str, ...]
     """The parts of the points, FALSE, and what a statement may be false against."""
@@ -141,8 +133,9 @@ class Model:
 
     def strongest(self, heard: Sequence[Heard], point: str) -> dict[str, float]:
         """Part of the point -> its highest log-odds."""
-        parts = self.points[point].parts
-        return {part: max((h.scores[f"{point}/{part}"] for h in heard), default=_UNHEARD) for part in parts}
+        return {
+            part: max((h.scores[f"{point}/{part}"] for h in heard), default=_UNHEARD) for part in self.points[point]
+        }
 
 
 def words_for(head: str, heard: Sequence[Heard]) -> str | None:
@@ -178,7 +171,7 @@ def model_from(data: Mapping[str, Any]) -> Model:
     """A model as its file holds it."""
     return Model(
         card=data["card"],
-        points={p: Points(of["full"], tuple(of["parts"])) for p, of in data["points"].items()},
+        points=data["points"],
         facts=frozenset((value, engine) for value, engine in data["facts"]),
         heads=tuple(data["heads"]),
         bias=tuple(data["bias"]),
@@ -186,17 +179,14 @@ def model_from(data: Mapping[str, Any]) -> Model:
     )
 
 
-def award_inputs(log_odds: Sequence[float], full: int, by_rule: float) -> list[float]:
+def award_inputs(log_odds: Sequence[float], by_rule: float) -> list[float]:
     """What an award is decided by: how surely its parts are stated, and what the rules of the card give."""
     heard = sorted(log_odds, reverse=True)
     sure = [1 / (1 + exp(-x)) for x in heard]
-    half = max(1, (full + 1) // 2)
-    whole, some = sum(sure[:full]) / full, sum(sure[:half]) / half
-    last = sure[full - 1] if len(sure) >= full else 0.0
-    rest = [sum(sure) / full, sure[full] if len(sure) > full else 0.0]
-    clipped = [max(-_MOST, min(_MOST, x)) / _MOST for x in heard]
-    ends = [clipped[0], clipped[full - 1] if len(clipped) >= full else -1.0]
-    return [whole, some, last, *rest, *ends, whole**2, some**2, last**2, float(by_rule > 0), float(by_rule == 1)]
+    half = (len(sure) + 1) // 2
+    whole, some, last = sum(sure) / len(sure), sum(sure[:half]) / half, sure[-1]
+    ends = [max(-_MOST, min(_MOST, x)) / _MOST for x in (heard[0], heard[-1])]
+    return [whole, some, last, *ends, whole**2, some**2, last**2, float(by_rule > 0), float(by_rule == 1)]
 
 
 def contrary_inputs(one: Judged) -> list[float]:

@@ -1,8 +1,9 @@
-"""Numbers with their units, as people write and say them: `2064/2080`, `7k tokens`, 两千零六十四个, 百分之九十九."""
+"""Numbers with their units, as people write and say them: `2064/2080`, `7k tokens`, thirty-two, 两千零六十四个."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -11,8 +12,20 @@ from inferproof.grading.text import Text
 _DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _TENS = {"十": 10, "百": 100, "千": 1000}
 _MYRIADS = {"万": 10**4, "亿": 10**8}
+_ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TIES = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_SAID = {word: i for i, word in enumerate(_ONES)} | {word: 10 * i for i, word in enumerate(_TIES, 2)}
+_HUNDREDS = {"hundred": 100, "thousand": 1000, "million": 10**6}
+_WORDS = "|".join((*_SAID, *_HUNDREDS))
 _LONGEST_SPOKEN = 32
 """Characters; 亿亿亿... goes beyond every float."""
+_LONGEST_SAID = 100
+"""Characters of English number words."""
+_LONE = 10
+"""English words up to this are numbers only before a unit."""
 NUMERALS = "零〇一二两三四五六七八九十百千万亿"
 _MULTIPLIERS = {"k": 1e3, "K": 1e3, "M": 1e6, "千": 1e3, "万": 1e4, "亿": 1e8}
 
@@ -36,7 +49,8 @@ _UNIT = "|".join(f"(?P<u{i}>{pattern})" for i, (_, pattern) in enumerate(_UNITS)
 _NUMERAL = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?"
 _NUMBER = re.compile(
     rf"""(?P<hundredth>百分之)?
-    (?<![\dA-Za-z_.])(?:(?P<digits>{_NUMERAL})\s?(?P<multiplier>[kKM](?![A-Za-z])|[千万亿])?|(?P<chinese>[{NUMERALS}]+(?:点[{NUMERALS}]+)?))
+    (?<![\dA-Za-z_.])(?:(?P<digits>{_NUMERAL})\s?(?P<multiplier>[kKM](?![A-Za-z])|[千万亿])?|(?P<chinese>[{NUMERALS}]+(?:点[{NUMERALS}]+)?)|
+        (?P<english>\b(?i:(?:{_WORDS})(?:(?:[ -]|[ ]and[ ])(?:{_WORDS}))*(?:[ ]point(?:[ ](?:{_WORDS}))+)?)\b))
     (?:\s?(?:/|out\s+of|of(?=\s+(?:the\s+)?\d))\s?(?:the\s+)?(?P<whole>{_NUMERAL})(?![\d.]*\d))?
     (?P<unit>[\s-]?[个条]?\s?(?:{_UNIT}))?(?P<counter>[个条次种张路级段])?""",
     re.VERBOSE,
@@ -85,6 +99,11 @@ def _quantity(match: re.Match[str], cased: str) -> Quantity | None:
         decimals = len(digits.partition(".")[2])
         if match["multiplier"]:
             value *= _MULTIPLIERS[match["multiplier"]]
+    elif match["english"] is not None:
+        parsed = english_number(match["english"])
+        if parsed is None or (parsed <= _LONE and not match["unit"]):
+            return None  # "one of them", "two engines": words as often as numbers
+        value, decimals = parsed, len(match["english"].lower().partition(" point ")[2].split())
     else:
         # 一 and 两 alone are words as often as numbers (一般, 一致): a lone numeral needs something that it counts.
         if len(spoken) == 1 and not (unit or match["counter"] or match["hundredth"]):
@@ -107,10 +126,42 @@ def _quantity(match: re.Match[str], cased: str) -> Quantity | None:
         whole=whole,
         decimals=decimals,
         approximate=bool(
-            _ABOUT_BEFORE.search(cased, max(0, match.start() - 20), match.start())
+            match["multiplier"] in ("k", "K")  # of 1000 or of 1024
+            or _ABOUT_BEFORE.search(cased, max(0, match.start() - 20), match.start())
             or _ABOUT_AFTER.match(cased, match.end())
         ),
     )
+
+
+def english_number(spoken: str) -> float | None:
+    """Thirty-two -> 32, two thousand and sixty four -> 2064, two point seven -> 2.7; None where it is no number."""
+    if len(spoken) > _LONGEST_SAID:
+        return None
+    body, point, fraction = spoken.lower().replace("-", " ").partition(" point ")
+    whole = _english_integer([word for word in body.split() if word != "and"])
+    if whole is None or not point:
+        return whole
+    digits = [_SAID.get(word, 10) for word in fraction.split()]
+    return float(f"{int(whole)}." + "".join(map(str, digits))) if max(digits) < 10 else None
+
+
+def _english_integer(words: Sequence[str]) -> float | None:
+    total = group = 0
+    room = 10**9  # what may still follow is smaller than this: "sixteen twenty" is no number
+    for word in words:
+        if word in _HUNDREDS:
+            size = _HUNDREDS[word]
+            group = max(group, 1) * size
+            if size > 100:
+                total, group = total + group, 0
+            room = size
+            continue
+        value = _SAID.get(word, 0)  # 0: a stray "point"
+        if value >= room:
+            return None
+        group += value
+        room = 10 if word in _TIES else 1
+    return float(total + group)
 
 
 def chinese_number(spoken: str) -> float | None:

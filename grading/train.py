@@ -18,7 +18,6 @@ from typing import Any, get_args
 
 from inferproof.grading.bench import overlap, places
 from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, together
-from inferproof.grading.gold import GoldAnswer, read_gold
 from inferproof.grading.grade import engines_of, rule_awards, statements_of
 from inferproof.grading.labelled import FOLDS, Passage, answers, fold_of, parts_of, passages, trained_cards
 from inferproof.grading.learned import FALSE, MODELS, SCALE, Model, award_inputs, contrary_inputs, model_from, model_of
@@ -82,7 +81,7 @@ def _model(material: _Material, without: int | None) -> dict[str, Any]:
         bias.append(round(SCALE * intercept))
     return {
         "card": card.id,
-        "points": {p: {"full": of["full"], "parts": list(of["parts"])} for p, of in parts_of(card.id).items()},
+        "points": {point: list(parts) for point, parts in parts_of(card.id).items()},
         "facts": sorted(([value, engine] for value, engine in material.facts), key=lambda f: (f[0], f[1] or "")),
         "heads": names,
         "bias": bias,
@@ -96,7 +95,7 @@ def _features(card: Card, text: str, facts: Facts) -> Features:
 
 
 def _heads(card: Card, labelled: Sequence[Passage]) -> Iterator[str]:
-    yield from (f"{point}/{part}" for point, of in parts_of(card.id).items() for part in of["parts"])
+    yield from (f"{point}/{part}" for point, parts in parts_of(card.id).items() for part in parts)
     yield FALSE
     counts = Counter(p.false for p in labelled if p.false)
     named = [*card.claims, *(m.id for m in card.misconceptions)]
@@ -188,8 +187,7 @@ def point_inputs(card: Card, learned: Model, answer: str) -> dict[str, list[floa
     read = statements_of(card, answer)
     heard, by_rule = learned.hear(read), rule_awards(card, read)
     return {
-        point: award_inputs(list(learned.strongest(heard, point).values()), of.full, by_rule[point])
-        for point, of in learned.points.items()
+        point: award_inputs(list(learned.strongest(heard, point).values()), by_rule[point]) for point in learned.points
     }
 
 
@@ -212,12 +210,11 @@ def main() -> None:
     """Write the model file of every card that has training data, then how awards and contraries are decided."""
     deck = load_deck()
     MODELS.mkdir(exist_ok=True)
-    tune = [a for a in read_gold() if a.part == "tune"]
     lessons = list[Lesson]()
     with ProcessPoolExecutor() as pool:
         for name, (whole, folds) in zip(trained_cards(), pool.map(_taught, trained_cards()), strict=True):
             _write(MODELS / f"{name}.json", whole)
-            lessons += _lessons(deck[name], model_from(whole), [model_from(fold) for fold in folds], tune)
+            lessons += _lessons(deck[name], model_from(whole), [model_from(fold) for fold in folds])
             sys.stderr.write(f"{name}\n")
     model_of.cache_clear()
     _write(MODELS / "award.json", awarding(lessons))
@@ -230,14 +227,13 @@ def _taught(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return _model(material, None), [_model(material, fold) for fold in range(FOLDS)]
 
 
-def _lessons(card: Card, whole: Model, folds: Sequence[Model], tune: Iterable[GoldAnswer]) -> Iterator[Lesson]:
-    """The card's own model answer, which earns everything, its labelled answers, and those of the tune part."""
+def _lessons(card: Card, whole: Model, folds: Sequence[Model]) -> Iterator[Lesson]:
+    """The card's own model answer, which earns everything, and its labelled answers."""
     for language in get_args(Language):
         text = "\n\n".join(paragraph.text.of(language) for paragraph in card.answer)
         yield Lesson(card, whole, text, dict.fromkeys((p.id for p in card.rubric), 1.0), None, _MODEL_ANSWER)
     for a in answers(card.id):
         yield Lesson(card, folds[fold_of(a.id)], a.answer, a.points, a.false)
-    yield from (Lesson(card, whole, a.answer, a.points, a.false) for a in tune if a.card == card.id)
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:

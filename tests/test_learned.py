@@ -100,21 +100,20 @@ def test_a_number_that_the_card_does_not_know_is_seen() -> None:
 
 @pytest.mark.parametrize("card", labelled.trained_cards())
 def test_training_data_names_parts_claims_and_misconceptions_that_exist(card: str) -> None:
-    parts = {f"{point}/{part}" for point, of in labelled.parts_of(card).items() for part in of["parts"]}
+    parts = {f"{point}/{part}" for point, parts in labelled.parts_of(card).items() for part in parts}
     named = {*DECK[card].claims, *(m.id for m in DECK[card].misconceptions), "other", None}
     found = labelled.passages(DECK[card])
 
     assert set(labelled.parts_of(card)) == {p.id for p in DECK[card].rubric}
-    assert all(1 <= of["full"] <= len(of["parts"]) for of in labelled.parts_of(card).values())
     assert all(p.text.strip() and (p.states or frozenset()) <= parts and p.false in named for p in found)
     assert problems(labelled.answers(card), DECK) == []
 
 
-def test_no_answer_of_the_gold_set_is_in_the_training_data() -> None:
+def test_no_answer_of_the_check_part_is_in_the_training_data() -> None:
     sentences = {p.text for card in labelled.trained_cards() for p in labelled.passages(DECK[card])}
     answers = {a.answer for card in labelled.trained_cards() for a in labelled.answers(card)}
 
-    assert not any(gold.answer in sentences or gold.answer in answers for gold in read_gold())
+    assert not any(gold.answer in sentences or gold.answer in answers for gold in read_gold() if gold.part == "check")
 
 
 def test_the_same_data_gives_the_same_file() -> None:

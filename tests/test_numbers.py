@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferproof.grading.numbers import Quantity, chinese_number, quantities
+from inferproof.grading.numbers import Quantity, chinese_number, english_number, quantities
 from inferproof.grading.text import normalise
 
 DIGITS = "零一二三四五六七八九"
@@ -35,6 +35,24 @@ def spoken(number: int) -> str:
     return words or "零"
 
 
+ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+
+
+def said(number: int) -> str:
+    """The number as it is said in English (below a million)."""
+    for size, name in ((1000, "thousand"), (100, "hundred")):
+        if number >= size:
+            rest = f" {said(number % size)}" if number % size else ""
+            return f"{said(number // size)} {name}{rest}"
+    if number < 20:
+        return ONES[number]
+    return TENS[number // 10] + (f"-{ONES[number % 10]}" if number % 10 else "")
+
+
 @pytest.mark.parametrize(
     ("text", "value", "unit"),
     [
@@ -56,6 +74,10 @@ def spoken(number: int) -> str:
         ("280.79 tok/s", 280.79, "tokens/s"),
         ("三点五倍", 3.5, "x"),
         ("三千五百个 token", 3500, "tokens"),
+        ("two thousand and sixty four tokens", 2064, "tokens"),
+        ("Thirty-two requests", 32, "requests"),
+        ("two point seven times faster", 2.7, "x"),
+        ("a hundred percent", 100, "percent"),
     ],
 )
 def test_a_number_is_read_with_its_unit(text: str, value: float, unit: str) -> None:
@@ -72,7 +94,9 @@ def test_a_share_keeps_its_whole(text: str) -> None:
     assert (read(text)[-1].value, read(text)[-1].whole) == (2064, 2080)
 
 
-@pytest.mark.parametrize("text", ["一般来说", "要一致", "一起跑", "mp3", "v0.27.1"])
+@pytest.mark.parametrize(
+    "text", ["一般来说", "要一致", "一起跑", "mp3", "v0.27.1", "one of them", "the two engines", "in their thousands"]
+)
 def test_words_and_names_are_no_numbers(text: str) -> None:
     assert read(text) == []
 
@@ -85,6 +109,23 @@ def test_an_approximate_number_is_marked(text: str) -> None:
 @given(st.integers(0, 99_999_999))
 def test_spoken_chinese_numbers_come_back(number: int) -> None:
     assert chinese_number(spoken(number)) == number
+
+
+@given(st.integers(0, 999_999))
+def test_spoken_english_numbers_come_back(number: int) -> None:
+    assert english_number(said(number)) == number
+    assert english_number(said(number).replace("-", " ").replace("hundred ", "hundred and ")) == number
+
+
+@given(st.lists(st.sampled_from([*ONES, *TENS[2:], "hundred", "thousand", "million", "and", "point"]), max_size=8))
+def test_any_row_of_number_words_is_a_number_or_none(words: list[str]) -> None:
+    value = english_number(" ".join(words))
+    assert value is None or value >= 0
+
+
+@pytest.mark.parametrize("text", ["4k tokens", "a 4K prompt"])
+def test_a_number_of_thousands_is_approximate_since_it_may_be_of_1024(text: str) -> None:
+    assert (only(text).value, only(text).approximate) == (4000, True)
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["tokens", "ms", "GiB", "GB/s", "Gb/s"]))
