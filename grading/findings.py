@@ -24,6 +24,8 @@ from inferproof.runners.evidence import Evidence
 _Word = Literal["supported", "contradicted", "not checked"]
 SURE = 1.2
 """Log-odds from which on the learned model takes a statement for contrary to a claim."""
+SURE_OF_NUMBER = 3.5
+"""Log-odds of a claim's or misconception's own head that do where the statement has numbers and is rather contrary."""
 UNLIKELY = -1.0
 """Log-odds of that below which no wording makes a statement a misconception."""
 _SENTENCE = 12
@@ -77,7 +79,9 @@ def check_heard(
     found = []
     for one, contrary in judged:
         reading, against = one.readings[0], falsehood(one)
-        if contrary < SURE or against is None or not reading.asserted or _says_itself(card, reading):
+        if against is None or not (contrary >= SURE or _misnumbered(one, against, contrary)):
+            continue
+        if not reading.asserted or _says_itself(card, reading):
             continue
         misconception = next((m for m in card.misconceptions if m.id == against), None)
         if misconception is not None:
@@ -87,6 +91,11 @@ def check_heard(
         elif misquoted(card, against, reading, facts):
             found.append(against_recorded(card, against, reading, language, figures_of(card, against)))
     return found
+
+
+def _misnumbered(one: Heard, against: str, contrary: float) -> bool:
+    """Whether it has numbers, and the claim's own head is sure: with a wrong one all the rest sounds right."""
+    return contrary >= 0 and one.scores[f"{FALSE}:{against}"] >= SURE_OF_NUMBER and bool(one.readings[0].numbers)
 
 
 def _says_itself(card: Card, reading: Reading) -> bool:

@@ -162,6 +162,11 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
                 for said in clauses[since:i]:
                     said.stance = "rejected"
             stance, since = "asserted", i
+        if stance != "asserted" and cues.DISMISSED.fullmatch(plain, clause.start, clause.end):
+            for said in clauses[since : i + 1]:
+                said.stance = "rejected"
+            stance, since = "asserted", i + 1
+            continue
         if cues.REPORTED.search(plain, clause.start, clause.end):
             stance = "reported"
         if cues.PAST.search(plain, clause.start, clause.end):
