@@ -58,9 +58,9 @@ REJECTED = re.compile(
     r"误区|误解|老黄历|胡说|瞎说|扯淡|站不住脚|想当然|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 DISMISSED = re.compile(
-    r"\W*(?:(?:but|well|and|also|that's|that is|it's|this is)\W+)?(?:no|nope|nah|not so|not true|not really|not at all|not quite|wrong|false|nonsense|neither)\W*|"
-    r"\W*(?:it|that|this|they|which) (?:is|are|does|do|was|will)(?: not|n't)(?: so| true| the case| right)?\W*|"
-    r"\W*(?:但|可|其实|这|那|都|也|并|就|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|没有?(?:这|那)么?回事|没有的事|错了?|不对|不然|非也|不成立)[啊呢的]?\W*"
+    r"\W{0,8}(?:(?:but|well|and|also|that's|that is|it's|this is)\W{1,8})?(?:no|nope|nah|not so|not true|not really|not at all|not quite|wrong|false|nonsense|neither)\W{0,8}|"
+    r"\W{0,8}(?:it|that|this|they|which) (?:is|are|does|do|was|will)(?: not|n't)(?: so| true| the case| right)?\W{0,8}|"
+    r"\W{0,8}(?:但|可|其实|这|那|都|也|并|就|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|没有?(?:这|那)么?回事|没有的事|错了?|不对|不然|非也|不成立)[啊呢的]?\W{0,8}"
 )
 """A clause that says of what stands before it that it is not so, and nothing else: "people say A: no, B"."""
 NOT_REJECTED = re.compile(

@@ -99,12 +99,12 @@ def misquoted(card: Card, claim: str, reading: Reading, facts: Facts | None) -> 
     known, figures = facts or _facts(card), figures_of(card, claim)
     if any(_is(n, f) for n in reading.numbers for f in figures if f.unit in _SAID):
         return not all(_fits(known, n, engine) for n in reading.numbers)
-    units = {said for f in figures for said in _SAID.get(f.unit, (f.unit,))}
+    measured = {said for f in figures for said in _SAID.get(f.unit, ())}
+    counted = {f.unit for f in figures} - _SAID.keys()
     cited = [f for f in _cited(card) if f.engine in (engine, None)]
     return any(
-        n.unit in units
-        and not any(_is_near(n, f) for f in cited)
-        and not (n.unit == "tokens" and _fits(known, n, engine))
+        (n.unit in measured and not any(_is_near(n, f) for f in cited))
+        or (n.unit in counted and not _fits(known, n, engine))
         for n in reading.numbers
     )
 

@@ -142,7 +142,7 @@ def english_number(spoken: str) -> float | None:
     if whole is None or not point:
         return whole
     digits = [_SAID.get(word, 10) for word in fraction.split()]
-    return float(f"{int(whole)}." + "".join(map(str, digits))) if max(digits) < 10 else None
+    return float(f"{int(whole)}." + "".join(map(str, digits))) if digits and max(digits) < 10 else None
 
 
 def _english_integer(words: Sequence[str]) -> float | None:
@@ -156,10 +156,9 @@ def _english_integer(words: Sequence[str]) -> float | None:
                 total, group = total + group, 0
             room = size
             continue
-        value = _SAID.get(word, 0)  # 0: a stray "point"
-        if value >= room:
+        if word not in _SAID or _SAID[word] >= room:
             return None
-        group += value
+        group += _SAID[word]
         room = 10 if word in _TIES else 1
     return float(total + group)
 

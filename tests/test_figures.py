@@ -6,7 +6,9 @@ from io import StringIO
 
 import pytest
 
+from inferproof.grading.figures import misquoted
 from inferproof.grading.grade import grade
+from inferproof.grading.reading import readings
 from inferproof.questions.card import Language
 from inferproof.questions.deck import load_deck
 from inferproof.questions.recorded import load_recorded
@@ -44,6 +46,25 @@ def test_a_figure_of_the_other_engine_is_contradicted_by_what_was_published(said
 )
 def test_a_figure_told_rightly_or_of_another_machine_is_not(said: str) -> None:
     assert not [f for f in grade(CARD, said, "en", {}).findings if f.recorded]
+
+
+SPEEDUP = DECK["cuda-graph-limits"]
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("vLLM got 65x faster in decode.", True),
+        ("vLLM got 6.5x faster in decode.", False),
+        ("vLLM went from 43.14 to 512.5 tok/s.", True),
+        ("vLLM went from 43.14 to 280.79 tok/s.", False),
+        ("On my H100 vLLM got 4x faster in decode.", False),
+        ("vLLM got much faster in decode.", False),
+        ("Decode got 65x faster.", False),
+    ],
+)
+def test_another_number_than_was_published_is_one_unless_it_is_of_a_run_of_ones_own(said: str, wrong: bool) -> None:
+    assert misquoted(SPEEDUP, "vllm-decode-speedup", readings(said)[0], None) is wrong
 
 
 def test_the_screen_calls_it_recorded() -> None:

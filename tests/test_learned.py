@@ -106,6 +106,7 @@ def test_training_data_names_parts_claims_and_misconceptions_that_exist(card: st
 
     assert set(labelled.parts_of(card)) == {p.id for p in DECK[card].rubric}
     assert all(p.text.strip() and (p.states or frozenset()) <= parts and p.false in named for p in found)
+    assert all(len(parts) > 1 for parts in labelled.parts_of(card).values())
     assert problems(labelled.answers(card), DECK) == []
 
 

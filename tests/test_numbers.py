@@ -123,6 +123,11 @@ def test_any_row_of_number_words_is_a_number_or_none(words: list[str]) -> None:
     assert value is None or value >= 0
 
 
+@pytest.mark.parametrize("words", ["two point  ", "point", "twenty twenty", "two thirty", "one and a bit"])
+def test_words_that_make_no_number_are_none(words: str) -> None:
+    assert english_number(words) is None
+
+
 @pytest.mark.parametrize("text", ["4k tokens", "a 4K prompt"])
 def test_a_number_of_thousands_is_approximate_since_it_may_be_of_1024(text: str) -> None:
     assert (only(text).value, only(text).approximate) == (4000, True)
