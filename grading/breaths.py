@@ -38,10 +38,11 @@ def breaths(reading: Reading, cut: Cut) -> list[Reading]:
     if words_in(plain[statement.start : statement.end]) < cut.long:
         return [reading]
     edges = breath_edges(plain, statement.start, statement.end, cut.shortest)
-    return [_piece(reading, start, end) for start, end in pairwise(edges)]
+    return [between(reading, start, end) for start, end in pairwise(edges)]
 
 
-def _piece(reading: Reading, start: int, end: int) -> Reading:
+def between(reading: Reading, start: int, end: int) -> Reading:
+    """What of a reading stands there, with the engine and stance of the whole."""
     denials = tuple(d for d in reading.statement.denials if d.scope[0] < end and d.scope[1] > start)
     return Reading(
         reading.text,

@@ -45,47 +45,56 @@ TURN = re.compile(
 )
 TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
 REPORTED = re.compile(
-    r"\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|colleagues|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|answer)|"
+    r"(?<!contrary to what)(?<!contrary to what )(?<!contrary to what the )(?<!unlike what)(?<!unlike what )\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|colleagues|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|answer)|"
     r"(?:he|she|they|(?:my|a|the|one|some) (?:colleague|friend|boss|teacher|interviewer|manager|guy|blog)s?) (?:say|says|said|claim|claims|claimed|think|thinks|thought|believe|believes|swears?|tell me|tells me|told me)|(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
     r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one) (?:might|may|would|could) (?:think|expect|assume|say)|naively|"
     r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:often |always |keep |sometimes )(?:hear|read|hearing|reading)|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
     r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|(?:他|她|他们|同事|朋友|面试官|老板|领导|群里)(?:们)?(?:都|总|老|常|就|也|还)?(?:说|讲|认为|以为|觉得)|常?听人(?:家)?(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)?(?:说|讲|拿|认为|以为|觉得|问)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
 )
 REJECTED = re.compile(
-    r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|fairy ?tale|legend|nonsense|bogus|rubbish|bunk|folklore|not (?:true|correct|right|the case|what happens|how it works|accurate))\b|"
-    r"\b(?:isn't|aren't|wasn't) (?:true|correct|right|the case|what happens|how it works|accurate)\b|"
+    r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|fairy ?tale|legend|nonsense|bogus|rubbish|bunk|folklore|not (?:(?:true|correct|right|accurate)(?=\W*$|\W*[,.;:!?)]| (?:that|at all|either|and|but|though|for|in|any|to|here)\b)|the case|what happens|how it works))\b|"
+    r"\b(?:isn't|aren't|wasn't) (?:(?:true|correct|right|accurate)(?=\W*$|\W*[,.;:!?)]| (?:that|at all|either|and|but|though|for|in|any|to|here)\b)|the case\b|what happens\b|how it works\b)|"
     r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting|fairy ?tale|myth|nonsense) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|(?<=[\"”」])[,，。:： -]{0,3}(?:错(?!误)|wrong\b|false\b|nope?\b)|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
     r"误区|误解|老黄历|胡说|瞎说|扯淡|站不住脚|想当然|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 DISMISSED = re.compile(
     r"\W{0,8}(?:(?:but|well|and|also|that's|that is|it's|this is)\W{1,8})?(?:no|nope|nah|not so|not true|not really|not at all|not quite|wrong|false|nonsense|neither)\W{0,8}|"
     r"\W{0,8}(?:it|that|this|they|which) (?:is|are|does|do|was|will)(?: not|n't)(?: so| true| the case| right)?\W{0,8}|"
-    r"\W{0,8}(?:但|可|其实|这|那|都|也|并|就|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|没有?(?:这|那)么?回事|没有的事|错了?|不对|不然|非也|不成立)[啊呢的]?\W{0,8}"
+    r"\W{0,8}(?:但|可|其实|这|那|都|也|并|就|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|不会的?|不行|不真|哪有|没有?(?:这|那)么?回事|没有的事|错了?|不对|不然|非也|不成立)[啊呢的]?\W{0,8}"
 )
 """A clause that says of what stands before it that it is not so, and nothing else: "people say A: no, B"."""
 NOT_REJECTED = re.compile(
     r"\b(?:drafts?|guess(?:es)?|tokens?|candidates?|(?:first|next|earlier|later) one) (?:is|are|was|were) (?:wrong|incorrect)\b|"
+    r"\b(?:flag|switch|option|default|mixed\w*)\b[^,;.]{0,30}?\b(?:is|are|'s) (?:set to )?false\b|\b(?:is|'s|are) false(?: by default| unless| until| out of the box| if\b)|"
+    r"(?:前文|上下文|前缀|前面|后面|草稿|猜|context)[^,，。;；]{0,6}(?:不对|\b(?:is|are|was|'s) wrong)|不对(?=[\d一二三四五六七八九十])|"
+    r"(?:接着|沿着|按着?)错的|错误的(?:前文|前缀|上下文|字|词)|算出来(?:是|就|就是)?错的|\b(?:tokens?|words?) that (?:does not|doesn't|do not|don't) exist\b|\b(?:if|when|where) (?:\w+ ){0,2}\w+(?:'s| is| was) wrong\b|"
     r"\bdoes(?: not|n't) exist any ?more\b|\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错"
 )
 REJECTS_ONE = re.compile(
-    r"(?<=不能)因为|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<!并)不是说"
+    r"(?<=不能)因为|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|不是说|我不认为|不能说|不能认为|不(?:同意|认同)(?=\w)"
 )
 """Rejects what follows in the same half sentence, and nothing else."""
-REJECTS_AHEAD = re.compile(
-    r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|并不是说|误区|误解|我不认为|不能说|不能认为|不同意|不认同"
+REJECTS_AHEAD = re.compile(r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|误区|误解")
+OWN_SUBJECT = re.compile(
+    r"\b(?:whoever|anyone|anybody|saying|the (?:idea|claim|belief|notion|story|view|saying))\b|(?:^|[,，。;；:：\s也还再])说|的?说法|[\"”]\W{0,3}$"
 )
+"""Before a rejection: the clause itself says what is wrong."""
+GOES_ON = re.compile(
+    r"\W*(?:(?:it|they|there|one|only|nothing|none|what|you|we|in fact|actually|rather|instead|by default|since|because|so|the (?:opposite|reverse|truth))(?:'s|'re)?\b|它|它们|而是|其实|因为|所以|只|反而|实际)"
+)
+"""How a clause begins that says what is true behind one that says what is not."""
 CORRECTS_HIMSELF = re.compile(
     r"\b(?:no,? no|no,? wait|wait,? no|no,? sorry|sorry|scratch that|correction|let me (?:correct|rephrase)|i mean|i take that back)\b|不不|不对|说错|口误|[哦啊噢]不|讲错"
 )
 """In speech: takes back a word, not a thought."""
 QUESTION = re.compile(
-    r"[?？]\s*$|(?:吗|么|呢)\s*[。.!！]?\s*$|\b(?:i do not know|i don't know|not sure|no idea|i wonder) (?:whether|if|how|why)\b|不知道是不是|不清楚是不是|不确定是不是"
+    r"(?<![=<>≈:] )(?<![=<>≈])[?？]\s*$|(?:吗|么|呢)\s*[。.!！]?\s*$|\b(?:i do not know|i don't know|not sure|no idea|i wonder) (?:whether|if|how|why)\b|不知道是不是|不清楚是不是|不确定是不是"
 )
 PAST = re.compile(
     r"\bv0\b|\b(?:in|from) the (?:original |20\d\d )?paper\b|\bpaper's\b|\bin the past\b|\bhistorically\b|\blong ago\b|论文里|过去(?=[是曾都常的]|有人)"
 )
 INSTRUCTION = re.compile(
-    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give|award|ignore|disregard)s?\b(?!\s*:)|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
+    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give(?! (?:it|them|each|every|both|two|(?:a|the|that|another) request)\b)|award|ignore|disregard)s?\b(?!\s*:)|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
 )
 DISTINCTION = re.compile(
     r"\bdistinguish|\bdifferent (?:things?|concepts?|from)\b|\bdifference between\b|区分|区别|两回事|三回事|不是一回事|三个概念|不同的?概念"
@@ -127,13 +136,15 @@ LIST_MARK = re.compile(r"(?:(?<!\d),|,(?!\d{3})|[，、;；|\n])+|\s[/•·]\s|\
 ARROW = re.compile(r"->|=>|→")
 CHAIN_MARK = re.compile(rf"{ARROW.pattern}|{LIST_MARK.pattern}")
 CHINESE_BLANK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
+PARTICLE = re.compile(r"[了就嘛呢吧啊哦咯呗是没也都还很]|然后|这个|那个")
+"""What speech is full of and lists of terms are not."""
 CHINESE_RUN = re.compile(f"[{CJK}]+")
 BLANK_MARK = re.compile(rf"\s|{LIST_MARK.pattern}")
 PREDICATE = re.compile(
     r"\b(?:is|are|was|were|be|been|am|do|does|did|has|have|had|can|could|will|would|shall|should|must|may|might|cannot|\w+n't|needs?|gets?|makes?|takes?|keeps?|gives?|runs?|goes|"
     r"uses?|starts?|becomes?|means?|lets?|allows?|comes?|shows?|leaves?|sends?|adds?|holds?|looks?|finds?|hits|hit(?= \d)|matche[sd]|reuses?|because|so|when|if|until|then|never|not|still|instead|"
     r"always|only|less|more|fewer|same|longer|shorter|higher|lower|smaller|larger|bigger|later|separate|different|costs?|saves?|grows?|drops?|rises?|stays?|waits?|happens?|it's|that's|they're|we|i|it|they)\b|"
-    r"->|=>|→|=|≈|[<>]|"
+    r"->|=>|→|=|≈|[<>≤≥≠↑↓]|"
     r"[会是把被让仍还就才都也没跑抓拿越]|扫(?!描)|看(?!板)|做|等(?!待|级|价|于)|写(?!后读)|(?<![计重运预换])算(?![力子法术量])|只(?!读)|不(?!可变)|(?<![重主需])要(?!点|素)|需要|必须|(?<![性可功智])能|可以|先|再|因为|所以|导致|按(?!钮)|给|使(?!用)|比(?!例)|由|从|(?<![引利占复使公共通])用|靠|沿|在(?!飞|途|线)|变"
 )
 SMALL_WORD = re.compile(

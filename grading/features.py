@@ -28,8 +28,25 @@ _SUFFIX = re.compile(r"(?:ations?|ating|ated|ates|ings?|edly|ed|ies|es|s|ly|ers?
 _SMALL = 10
 """Numbers up to this are too common to be known or unknown."""
 
-Facts = frozenset[tuple[float, str | None]]
-"""Numbers that a card gives, each with the engine it is said of (None: any)."""
+SAID = {
+    "ms": ("ms",),
+    "s": ("s",),
+    "tokens/s": ("tokens/s",),
+    "ratio": ("x",),
+    "percent": ("percent",),
+    "GB": ("GB", "GiB"),
+    "GiB": ("GB", "GiB"),
+}
+"""Unit of a figure that was measured rather than set -> the units in which people say it."""
+
+Fact = tuple[float, str | None, str | None]
+"""A number with its unit and the engine it is said of (None: any)."""
+Facts = frozenset[Fact]
+"""The numbers that a card gives."""
+KINDS = ("known", "other-engine", "other-unit", "garbled", "unknown")
+"""What a number may be, held against the facts; see `kind_of`."""
+_GARBLED = 3
+"""Digits from which on a number that differs by one of them is taken for the other one, misremembered."""
 
 
 def features(reading: Reading, facts: Facts) -> Features:
@@ -62,15 +79,13 @@ def _words(reading: Reading) -> tuple[list[str], list[str], list[str], list[str]
     statement, plain = reading.statement, reading.text.plain
     scopes = [denial.scope for denial in statement.denials]
     words, bigrams, pieces, denied, before = list[str](), list[str](), list[str](), list[str](), ""
-    for match in (m for stretch in reading.spoken for m in _TOKEN.finditer(plain, *stretch)):
-        under = any(start <= match.start() < end for start, end in scopes)
-        token = match.group()
+    for at, to, here in (token for stretch in reading.spoken for token in tokens(plain, *stretch)):
+        under = any(start <= at < end for start, end in scopes)
+        token = plain[at:to]
         if token[0] > "\u2fff":
-            here = [token[i : i + 2] for i in range(len(token) - 1)]
             pieces += [*token, *(token[i : i + 3] for i in range(len(token) - 2))]
             before = token[-1]
         else:
-            here = [token.replace(",", "") if token[0].isdigit() else _stem(token.strip("'."))]
             bigrams += [f"{before}_{here[0]}"] if before else []
             before = here[0]
             marked = f"<{before}>"
@@ -78,6 +93,17 @@ def _words(reading: Reading) -> tuple[list[str], list[str], list[str], list[str]
         words += here
         denied += here if under else []
     return words, bigrams, pieces, denied
+
+
+def tokens(plain: str, start: int, end: int) -> Iterator[tuple[int, int, list[str]]]:
+    """(start, end, words) of every token: a word's stem, a number's digits, of Chinese each pair of characters."""
+    for match in _TOKEN.finditer(plain, start, end):
+        token = match.group()
+        if token[0] > "\u2fff":
+            words = [token[i : i + 2] for i in range(len(token) - 1)]
+        else:
+            words = [token.replace(",", "") if token[0].isdigit() else _stem(token.strip("'."))]
+        yield *match.span(), words
 
 
 def _stem(word: str) -> str:
@@ -102,18 +128,18 @@ def _circumstances(reading: Reading, concepts: Sequence[str]) -> Iterator[str]:
 
 def facts_of(card: Card, figures: Mapping[str, Figure]) -> Facts:
     """Every number in the card's own sentences, and in the published figures that it cites."""
-    facts: set[tuple[float, str | None]] = set()
+    facts: set[Fact] = set()
     for sentence in (s for text in texts(card) for s in (text.en, text.zh)):
         for reading in readings(sentence):
             engines = reading.statement.engines
             about = next(iter(engines)) if len(engines) == 1 else None
             for number in reading.numbers:
-                facts.add((number.value, about))
-                facts.update({(number.whole, None)} if number.whole else ())
+                facts.add((number.value, number.unit, about))
+                facts.update({(number.whole, number.unit, None)} if number.whole else ())
     for figure in (figures[f] for claim in card.claims.values() for f in claim.recorded if f in figures):
-        facts.add((float(figure.value), figure.engine))
+        facts.update((float(figure.value), unit, figure.engine) for unit in SAID.get(figure.unit, (figure.unit,)))
         settings = (v for v in figure.setting.values() if isinstance(v, int | float) and not isinstance(v, bool))
-        facts.update((float(v), None) for v in settings)
+        facts.update((float(v), None, None) for v in settings)
     return frozenset(facts)
 
 
@@ -135,18 +161,36 @@ def told(card: Card) -> Iterator[Text]:
 
 
 def _known(reading: Reading, facts: Facts) -> Iterator[str]:
-    """For each number whether the card gives it, gives it for another engine only, or does not know it."""
-    engines = reading.statement.engines
+    """For each number what it is, held against the facts."""
     for number in reading.numbers:
-        small = "-small" if number.value <= _SMALL and not number.decimals else ""
-        about = {engine for value, engine in facts if abs(value - number.value) <= tolerance(number, value)}
-        if not about:
-            yield f"unknown{small}"
+        kind = kind_of(number, reading.statement.engines, facts)
+        yield f"{kind}-small" if number.value <= _SMALL and not number.decimals else kind
+        if kind in ("garbled", "unknown"):
             yield f"unknown:{number.unit or ''}"
-        elif len(engines) == 1 and None not in about and not about & engines:
-            yield f"other-engine{small}"
-        else:
-            yield f"known{small}"
+
+
+def kind_of(number: Quantity, engines: frozenset[str], facts: Facts) -> str:
+    """Whether the card gives the number, gives it of the other engine only, in another unit only, or nearly."""
+    same = [(unit, engine) for value, unit, engine in facts if abs(value - number.value) <= tolerance(number, value)]
+    about = {engine for unit, engine in same if unit is None or number.unit in (None, unit)}
+    if about:
+        return "known" if None in about or len(engines) != 1 or about & engines else "other-engine"
+    if same:
+        return "other-unit"
+    return "garbled" if any(_is_garbled(number, value) for value, _, _ in facts) else "unknown"
+
+
+def _is_garbled(number: Quantity, value: float) -> bool:
+    """Whether it is that value with a digit changed, two exchanged, or the point elsewhere."""
+    said, right = _digits(f"{number.value:.{number.decimals}f}"), _digits(f"{value:.{number.decimals}f}")
+    if len(right) == len(said) >= _GARBLED:
+        return sum(a != b for a, b in zip(said, right, strict=True)) < 2 or sorted(said) == sorted(right)
+    said = said.rstrip("0")
+    return len(said) >= _GARBLED and said == _digits(f"{value:g}").rstrip("0")
+
+
+def _digits(number: str) -> str:
+    return number.replace(".", "").lstrip("0")
 
 
 def tolerance(number: Quantity, value: float) -> float:

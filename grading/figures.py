@@ -11,23 +11,13 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from inferproof.grading import cues
-from inferproof.grading.features import Facts, facts_of, tolerance
+from inferproof.grading.features import SAID, Facts, facts_of, tolerance
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading
 from inferproof.grading.result import Finding
 from inferproof.questions.card import Card, Language
 from inferproof.questions.recorded import Figure, load_recorded
 
-_SAID = {
-    "ms": ("ms",),
-    "s": ("s",),
-    "tokens/s": ("tokens/s",),
-    "ratio": ("x",),
-    "percent": ("percent",),
-    "GB": ("GB", "GiB"),
-    "GiB": ("GB", "GiB"),
-}
-"""Unit of a figure that was measured rather than set -> the units in which people say it."""
 _OWN_RUN = re.compile(
     r"\b(?:my|our|ours|mine|i|we)\b|(?<![a-z0-9])(?:h[12]00|h20|b200|l[24]0s?|4090|mi300x?)(?![a-z0-9])|我|咱"
 )
@@ -94,19 +84,24 @@ def misquoted(card: Card, claim: str, reading: Reading, facts: Facts | None) -> 
     if claim not in card.claims or card.claims[claim].level != "cuda" or len(reading.statement.engines) != 1:
         return False
     (engine,) = reading.statement.engines
-    if _names_another(reading, engine) or _OWN_RUN.search(reading.span.lower()):
+    if _names_another(reading, engine) or not is_of_that_run(reading):
         return False
     known, figures = facts or _facts(card), figures_of(card, claim)
-    if any(_is(n, f) for n in reading.numbers for f in figures if f.unit in _SAID):
+    if any(_is(n, f) for n in reading.numbers for f in figures if f.unit in SAID):
         return not all(_fits(known, n, engine) for n in reading.numbers)
-    measured = {said for f in figures for said in _SAID.get(f.unit, ())}
-    counted = {f.unit for f in figures} - _SAID.keys()
+    measured = {said for f in figures for said in SAID.get(f.unit, ())}
+    counted = {f.unit for f in figures} - SAID.keys()
     cited = [f for f in _cited(card) if f.engine in (engine, None)]
     return any(
         (n.unit in measured and not any(_is_near(n, f) for f in cited))
         or (n.unit in counted and not _fits(known, n, engine))
         for n in reading.numbers
     )
+
+
+def is_of_that_run(reading: Reading) -> bool:
+    """Whether nothing says that it was another run than the published one."""
+    return not _OWN_RUN.search(reading.span.lower())
 
 
 def figures_of(card: Card, claim: str) -> list[Figure]:
@@ -117,7 +112,7 @@ def figures_of(card: Card, claim: str) -> list[Figure]:
 
 
 def _cited(card: Card) -> list[Figure]:
-    return [f for claim in card.claims for f in figures_of(card, claim) if f.unit in _SAID]
+    return [f for claim in card.claims for f in figures_of(card, claim) if f.unit in SAID]
 
 
 def _is(number: Quantity, figure: Figure) -> bool:
@@ -125,14 +120,14 @@ def _is(number: Quantity, figure: Figure) -> bool:
     digits = f"{number.value:.{number.decimals}f}".replace(".", "").strip("0")
     return (
         len(digits) >= _DIGITS
-        and number.unit in (None, *_SAID[figure.unit])
+        and number.unit in (None, *SAID[figure.unit])
         and abs(figure.value - number.value) <= 0.5 * 10.0**-number.decimals
     )
 
 
 def _is_near(number: Quantity, figure: Figure) -> bool:
     """Whether it is that figure of its unit, however few digits are said."""
-    return number.unit in _SAID[figure.unit] and abs(figure.value - number.value) <= tolerance(number, figure.value)
+    return number.unit in SAID[figure.unit] and abs(figure.value - number.value) <= tolerance(number, figure.value)
 
 
 def _facts(card: Card) -> Facts:
@@ -147,5 +142,8 @@ def _published() -> dict[str, Figure]:
 def _fits(facts: Facts, number: Quantity, engine: str) -> bool:
     """Whether the card gives such a number for that engine, or for none in particular."""
     return any(
-        about in (engine, None) and abs(value - number.value) <= tolerance(number, value) for value, about in facts
+        about in (engine, None)
+        and (unit is None or number.unit in (None, unit))
+        and abs(value - number.value) <= tolerance(number, value)
+        for value, unit, about in facts
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
 from inferproof.grading.features import Facts, told
-from inferproof.grading.figures import against_recorded, figures_of, misquoted
+from inferproof.grading.figures import against_recorded, figures_of, is_of_that_run, misquoted
 from inferproof.grading.learned import FALSE, Heard
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
@@ -24,6 +24,8 @@ from inferproof.runners.evidence import Evidence
 _Word = Literal["supported", "contradicted", "not checked"]
 SURE = 1.2
 """Log-odds from which on the learned model takes a statement for contrary to a claim."""
+SURE_OF_RECORDED = 1.6
+"""The same where only published figures speak against it, since nothing was run here."""
 SURE_OF_NUMBER = 3.5
 """Log-odds of a claim's or misconception's own head that do where the statement has numbers and is rather contrary."""
 UNLIKELY = -1.0
@@ -88,8 +90,10 @@ def check_heard(
             found.append(_refuted(card, misconception, reading, language, evidence))
         elif proof := [d for d in _decided(card, against, evidence) if d.verdict.verdict == "holds"]:
             found.append(_contradicted(card, against, reading, language, proof[0]))
-        elif misquoted(card, against, reading, facts):
-            found.append(against_recorded(card, against, reading, language, figures_of(card, against)))
+        elif (figures := figures_of(card, against)) and (
+            misquoted(card, against, reading, facts) or (contrary >= SURE_OF_RECORDED and is_of_that_run(reading))
+        ):
+            found.append(against_recorded(card, against, reading, language, figures))
     return found
 
 

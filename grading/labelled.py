@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from inferproof.grading.breaths import FINE, breaths
+from inferproof.grading.breaths import FINE, between, breaths
 from inferproof.grading.cues import SENTENCE
 from inferproof.grading.features import texts
 from inferproof.grading.gold import GoldAnswer
-from inferproof.grading.reading import readings
+from inferproof.grading.grade import engines_of
+from inferproof.grading.reading import Reading, readings
 from inferproof.questions.card import Card
 
 TRAINING = Path(__file__).with_name("training")
@@ -39,6 +40,8 @@ class Passage:
     weight: float = 1.0
     fold: int | None = None
     """Of the answer that it is a segment of."""
+    read: tuple[Reading, ...] | None = None
+    """A segment as it is read where it stands in its answer; None: it stands by itself."""
 
 
 def trained_cards() -> list[str]:
@@ -58,7 +61,7 @@ def passages(card: Card) -> list[Passage]:
     """The labelled passages of a card, the segments of its answers, and its own example sentences."""
     found = [_passage(row) for row in _rows(f"{card.id}.jsonl")]
     for row in _rows(f"{card.id}.answers.jsonl"):
-        found += [_passage(segment, fold_of(row["id"])) for segment in row["segments"]]
+        found += _segments(card, row)
     parts = {point: [f"{point}/{part}" for part in of] for point, of in parts_of(card.id).items()}
     for point in card.rubric:
         for states, examples in ((parts[point.id], point.examples.earn), ((), point.examples.earn_nothing)):
@@ -71,6 +74,21 @@ def passages(card: Card) -> list[Passage]:
     own = {text: None for of in texts(card) for text in (of.en, of.zh)}
     own.update((sentence.group().strip(), None) for text in list(own) for sentence in SENTENCE.finditer(text))
     return [*found, *(Passage(sentence, None, None, _OWN) for sentence in own if sentence)]
+
+
+def _segments(card: Card, row: Mapping[str, Any]) -> Iterator[Passage]:
+    """The segments of an answer that are heard at all, each as it is read there: who is "it" was said before."""
+    read = readings("".join(segment["text"] for segment in row["segments"]), engines_of(card))
+    fold, start = fold_of(row["id"]), 0
+    for segment in row["segments"]:
+        end = start + len(segment["text"])
+        if read:
+            a, b = read[0].text.position(start), read[0].text.position(end)
+            ends = [(r, max(a, r.statement.start), min(b, r.statement.end)) for r in read if r.speaks]
+            pieces = tuple(between(r, first, last) for r, first, last in ends if last - first > 1)
+            if pieces:
+                yield replace(_passage(segment, fold), read=pieces)
+        start = end
 
 
 def _pieces(sentence: str) -> list[str]:

@@ -11,13 +11,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import combinations_with_replacement
 from math import exp
 from pathlib import Path
 from struct import unpack
 from typing import Any
 
 from inferproof.grading.breaths import COARSE, FINE, Cut, breaths, runs
-from inferproof.grading.features import FAMILIES, Facts, Features, features, loudness, together
+from inferproof.grading.expected import Expected, expected_from
+from inferproof.grading.features import FAMILIES, KINDS, Facts, Features, features, loudness, together
 from inferproof.grading.reading import Reading, mostly_keywords
 
 MODELS = Path(__file__).with_name("model")
@@ -33,6 +35,7 @@ _LANE = 32
 """Bits of a head's sum: that of a thousand weights stays far below what fits."""
 _HALF = 1 << (_LANE - 1)
 _MOST = 4.0
+_MOST_SURPRISE = 8.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Judged:
 
     alone: Heard
     beside: tuple[float, ...]
+    surprise: float | None
+    """How much rather another number is expected in it; None where it has none."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class Model:
     bias: tuple[int, ...]
     weights: Mapping[str, Mapping[str, Sequence[int]]]
     """Family -> feature -> head, weight, head, weight..."""
+    expected: Expected
     packed: Mapping[str, dict[str, int]] = field(default_factory=lambda: {f: {} for f in FAMILIES}, compare=False)
     """What has been looked up of the weights, packed."""
 
@@ -95,7 +101,7 @@ class Model:
                 for at in range(first, last):
                     beside[at].append(score)
         return [
-            Judged(self._together([one], len(self.heads)), tuple(scores))
+            Judged(self._together([one], len(self.heads)), tuple(scores), self.expected.surprise(one.readings[0]))
             for one, scores in zip(said, beside, strict=True)
         ]
 
@@ -172,10 +178,11 @@ def model_from(data: Mapping[str, Any]) -> Model:
     return Model(
         card=data["card"],
         points=data["points"],
-        facts=frozenset((value, engine) for value, engine in data["facts"]),
+        facts=frozenset((value, unit, engine) for value, unit, engine in data["facts"]),
         heads=tuple(data["heads"]),
         bias=tuple(data["bias"]),
         weights=data["weights"],
+        expected=expected_from(data["expected"]),
     )
 
 
@@ -192,27 +199,24 @@ def award_inputs(log_odds: Sequence[float], by_rule: float) -> list[float]:
 def contrary_inputs(one: Judged) -> list[float]:
     """What it is decided by whether a statement is contrary to a claim: how it is heard alone, and among neighbours.
 
-    How far what is heard alone can be relied on differs: a statement of few words is easily taken for another one, a
-    number that the card knows is hardly wrong, a denial looks like what it denies.
+    How far each can be relied on depends on the others, so that all pairs of them count: a statement of few words is
+    easily taken for another one, a number that the card knows is hardly wrong, a denial looks like what it denies.
     """
-    scores, seen = one.alone.scores, one.alone.seen
-    named = {name: score for name, score in scores.items() if name.startswith(f"{FALSE}:")}
-    against = max(named.values(), default=_UNHEARD)
+    scores, seen, statement = one.alone.scores, one.alone.seen, one.alone.readings[0].statement
+    named = sorted((score for name, score in scores.items() if name.startswith(f"{FALSE}:")), reverse=True)
+    against, second = (*named, _UNHEARD, _UNHEARD)[:2]
     stated = max((score for name, score in scores.items() if not name.startswith(FALSE)), default=_UNHEARD)
     general = scores[FALSE]
-    looked_at = (against, general, max(one.beside, default=general), min(one.beside, default=general), stated)
-    heard = [max(-_MOST, min(_MOST, x)) for x in looked_at]
-    numbers = {fact for fact in seen["f"] if ":" not in fact}
-    unknown, misplaced = "unknown" in numbers, any(n.startswith("other-engine") for n in numbers)
-    circumstances = [
-        float(one.alone.torn),
+    looked_at = (against, second, general, max(one.beside, default=general), min(one.beside, default=general), stated)
+    numbers = {fact.removesuffix("-small") for fact in seen["f"]}
+    inputs = [
+        *(max(-_MOST, min(_MOST, x)) / _MOST for x in looked_at),
+        max(-_MOST, min(_MOST_SURPRISE, one.surprise or 0.0)) / _MOST,
         min(len(seen["w"]), _MANY_WORDS) / _MANY_WORDS,
-        float("N" in seen["o"]),
-        float(unknown),
-        float(misplaced and not unknown),
-        float("known" in numbers and not unknown and not misplaced),
+        *(float(x) for x in (one.alone.torn, bool(statement.denials), statement.hedged, one.surprise is not None)),
+        *(float(kind in numbers) for kind in KINDS),
     ]
-    return [*heard, *circumstances, *(heard[0] * c for c in circumstances)]
+    return [*inputs, *(a * b for a, b in combinations_with_replacement(inputs, 2))]
 
 
 def contrary(one: Judged) -> float:

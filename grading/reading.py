@@ -25,6 +25,18 @@ MOST_BARE = 0.7
 SHORTEST_CLAUSE = 3
 """Words from which on what has no known verb is a clause all the same, and no keyword."""
 
+FEW_ITEMS = 3
+"""Items up to which a statement of long ones is no list."""
+
+LONGEST_KEYWORD = 6
+"""Words from which on an item says something; with a measured number SHORTEST_CLAUSE of them do."""
+
+FEWEST_PARTICLES = 3
+"""Small words from which on Chinese between blanks is speech."""
+
+_COUNT = 2
+"""Numbers up to this are words: "one token at a time" is a phrase of the field."""
+
 LONGEST_CHAIN = 3
 """More arrows than this in one statement make a list of what they separate."""
 SHORT_WORD = 7
@@ -66,9 +78,9 @@ class Reading:
 
     @property
     def _is_clause(self) -> bool:
-        """Whether it is one stretch of words, too long for a keyword: no list of verbs is whole."""
+        """Whether it is a few stretches of words, too long for keywords: no list of verbs is whole."""
         words = words_in(self.text.plain[self.statement.start : self.statement.end])
-        return len(self._list_items) == 1 and words >= SHORTEST_CLAUSE
+        return len(self._list_items) <= FEW_ITEMS and words >= SHORTEST_CLAUSE * max(1, len(self._list_items))
 
     @cached_property
     def _is_note(self) -> bool:
@@ -220,9 +232,12 @@ class Reading:
         return [item for item in self._list_items if not self._says(item)]
 
     def _says(self, item: tuple[int, int]) -> bool:
-        """Whether the item has the words of a sentence: a verb, or small words outside the terms of the field."""
+        """Whether the item has the words of a sentence: a verb, small words outside the terms of the field, or many."""
         plain = self.text.plain
         if cues.PREDICATE.search(plain, *item):
+            return True
+        measured = any(q.unit and q.value > _COUNT and item[0] <= q.start < item[1] for q in self.numbers)
+        if words_in(plain[slice(*item)]) >= (SHORTEST_CLAUSE if measured else LONGEST_KEYWORD):
             return True
         words = (m.span() for m in cues.SMALL_WORD.finditer(plain, *item))
         return any(not any(m.start <= a and b <= m.end for m in self.mentions) for a, b in words)
@@ -259,7 +274,8 @@ def _list_marks(plain: str, start: int, end: int) -> re.Pattern[str]:
     """What separates list items here: also arrows, where they make a chain, and blanks between Chinese words."""
     if len(cues.ARROW.findall(plain, start, end)) > LONGEST_CHAIN:
         return cues.CHAIN_MARK
-    if len(cues.CHINESE_BLANK.findall(plain, start, end)) > 1:
+    particles = len(cues.PARTICLE.findall(plain, start, end))
+    if particles < FEWEST_PARTICLES and len(cues.CHINESE_BLANK.findall(plain, start, end)) > 1:
         longest = max(len(run) for run in cues.CHINESE_RUN.findall(plain, start, end))
         return cues.BLANK_MARK if longest <= SHORT_WORD else cues.LIST_MARK
     return cues.LIST_MARK

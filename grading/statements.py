@@ -28,6 +28,9 @@ SPEECH = 40
 MARKED = 25
 """Words for which written text has a comma at least."""
 
+LONGEST_REJECTED = 30
+"""Words of a clause that is rejected as a whole; in speech without punctuation a negation reaches less far."""
+
 SHORTEST = 7
 """Words of a breath at the least."""
 
@@ -153,6 +156,8 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
     for i, clause in enumerate(clauses):
         if clause.spoken:
             stance, since = "asserted", max(since, i - 1)
+        if i > since and _begins_anew(plain, clause, stance):
+            stance, since = "asserted", i
         if (
             (turn := cues.TURN.search(plain, clause.start, clause.end))
             and turn.start() - clause.start < 12
@@ -169,28 +174,43 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
             continue
         if cues.REPORTED.search(plain, clause.start, clause.end):
             stance = "reported"
-        if cues.PAST.search(plain, clause.start, clause.end):
-            for said in clauses[since:i]:
+        if past := cues.PAST.search(plain, clause.start, clause.end):
+            for said in clauses[since : i + 1]:
                 said.stance = "reported"
             stance = "reported"
-        rejection = cues.REJECTED.search(plain, clause.start, clause.end)
-        if (
-            rejection
-            and not cues.NOT_REJECTED.search(plain, clause.start, clause.end)
-            and not (clause.spoken and cues.CORRECTS_HIMSELF.search(plain, clause.start, clause.end))
-        ):
-            if cues.REJECTS_ONE.match(plain, rejection.start(), clause.end):
-                clause.stance, stance = "rejected", "asserted"
+            if cues.TURN.search(plain, past.end(), clause.end):  # "the paper's fork is gone today"
+                stance, since = "asserted", i + 1
                 continue
-            for said in clauses[since : i + 1]:
+        rejects = _rejects(plain, clause)
+        if rejects is not None:
+            for said in clauses[since if rejects == "back" else i : i + 1]:
                 said.stance = "rejected"
-            ahead = cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end)
-            stance = "rejected" if ahead else "asserted"
-            if stance == "asserted":
-                since = i + 1
-            if clause.stance == "rejected":
-                continue
+            stance = "rejected" if rejects == "ahead" else "asserted"
+            since = i + 1 if rejects == "back" else since
+            continue
         clause.stance = stance
+
+
+def _rejects(plain: str, clause: _Clause) -> Literal["itself", "ahead", "back"] | None:
+    """Whether and of what a clause says that it is wrong: what it says itself, what follows, or what went before."""
+    rejection = cues.REJECTED.search(plain, clause.start, clause.end)
+    if rejection is None or cues.NOT_REJECTED.search(plain, clause.start, clause.end):
+        return None
+    if clause.spoken and cues.CORRECTS_HIMSELF.search(plain, clause.start, clause.end):
+        return None
+    one = cues.REJECTS_ONE.match(plain, rejection.start(), clause.end)
+    if one or cues.OWN_SUBJECT.search(plain, clause.start, rejection.start()):
+        return "itself" if words_in(plain[clause.start : clause.end]) <= LONGEST_REJECTED else None
+    return "ahead" if cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end) else "back"
+
+
+def _begins_anew(plain: str, clause: _Clause, stance: Stance) -> bool:
+    """Whether what was said to be wrong, or what others say, ends before this clause."""
+    mark = plain[: clause.start].rstrip()[-1:]
+    if stance == "rejected":
+        return mark in ";；:：—" or bool(cues.GOES_ON.match(plain, clause.start, clause.end))
+    answered = cues.DISMISSED.fullmatch(plain, clause.start, clause.end) or cues.TURNS_BACK.match(plain, clause.start)
+    return stance == "reported" and mark in ";；" and not answered
 
 
 @dataclass

@@ -13,15 +13,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
+from math import sqrt
 from pathlib import Path
 from typing import Any, get_args
 
 from inferproof.grading.bench import overlap, places
+from inferproof.grading.expected import OTHER, blanks, value_of
 from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, together
 from inferproof.grading.grade import engines_of, rule_awards, statements_of
 from inferproof.grading.labelled import FOLDS, Passage, answers, fold_of, parts_of, passages, trained_cards
 from inferproof.grading.learned import FALSE, MODELS, SCALE, Model, award_inputs, contrary_inputs, model_from, model_of
-from inferproof.grading.reading import readings
+from inferproof.grading.reading import Reading, readings
 from inferproof.questions.card import Card, Language
 from inferproof.questions.deck import load_deck
 from inferproof.questions.recorded import load_recorded
@@ -33,6 +36,8 @@ _KEPT = 1200
 """Strongest features kept for each head: the others are noise, and make the file large."""
 _FEWEST = 4
 """Sentences that a claim or misconception needs to get a head of its own."""
+_KEPT_AROUND = 300
+"""The same for each number of what stands around it."""
 _NEVER = -6.0
 """Log-odds of what no sentence says."""
 _POINT_WEIGHT = 0.4
@@ -50,6 +55,8 @@ class _Material:
     """Family and name of every feature."""
     matrix: Any
     """A row of loudness for each passage."""
+    blanks: Sequence[tuple[int | None, tuple[str, frozenset[str]]]]
+    """Every number in a passage that is true: the passage's fold, the number, and what stands around it."""
 
 
 def model(card: Card) -> dict[str, Any]:
@@ -60,8 +67,11 @@ def model(card: Card) -> dict[str, Any]:
 def _material(card: Card) -> _Material:
     facts = facts_of(card, {f.id: f for f in load_recorded().figures})
     labelled = passages(card)
-    known, matrix = _matrix([_features(card, passage.text, facts) for passage in labelled])
-    return _Material(card, facts, labelled, known, matrix)
+    read = [_read(card, passage) for passage in labelled]
+    known, matrix = _matrix([_features(of, facts) for of in read])
+    true = [(p.fold, r) for p, of in zip(labelled, read, strict=True) if p.false is None for r in of]
+    numbers = [(fold, (value_of(number), around)) for fold, r in true for number, around in blanks(r)]
+    return _Material(card, facts, labelled, known, matrix, numbers)
 
 
 def _model(material: _Material, without: int | None) -> dict[str, Any]:
@@ -82,15 +92,39 @@ def _model(material: _Material, without: int | None) -> dict[str, Any]:
     return {
         "card": card.id,
         "points": {point: list(parts) for point, parts in parts_of(card.id).items()},
-        "facts": sorted(([value, engine] for value, engine in material.facts), key=lambda f: (f[0], f[1] or "")),
+        "facts": sorted(map(list, material.facts), key=lambda f: (f[0], f[1] or "", f[2] or "")),
         "heads": names,
         "bias": bias,
         "weights": {family: dict(sorted(of.items())) for family, of in weights.items()},
+        "expected": _expected(material, without),
     }
 
 
-def _features(card: Card, text: str, facts: Facts) -> Features:
-    read = readings(text, engines_of(card))
+def _expected(material: _Material, without: int | None) -> dict[str, Any]:
+    """Which number is expected where, learned from the numbers in what is true."""
+    rows = [row for fold, row in material.blanks if without is None or fold != without]
+    counts = Counter(value for value, _ in rows)
+    often = sorted(value for value, count in counts.items() if count >= _FEWEST)
+    values = [*often, *([OTHER] if len(often) < len(counts) else [])]
+    known = sorted({feature for _, around in rows for feature in around})
+    column = {feature: i for i, feature in enumerate(known)}
+    matrix = _sparse([[(column[f], 1 / sqrt(len(around))) for f in sorted(around)] for _, around in rows], len(known))
+    bias, weights = list[int](), dict[str, list[int]]()
+    for at, value in enumerate(values):
+        said = [(value == OTHER and counts[v] < _FEWEST) or v == value for v, _ in rows]
+        fitted, intercept = _fit(matrix, said, [1.0] * len(said), balanced=False)
+        bias.append(round(SCALE * intercept))
+        for i in sorted((-abs(fitted)).argsort(kind="stable")[:_KEPT_AROUND].tolist()):
+            if weight := round(SCALE * float(fitted[i])):
+                weights.setdefault(known[i], []).extend((at, weight))
+    return {"values": values, "bias": bias, "weights": dict(sorted(weights.items()))}
+
+
+def _read(card: Card, passage: Passage) -> Sequence[Reading]:
+    return readings(passage.text, engines_of(card)) if passage.read is None else passage.read
+
+
+def _features(read: Sequence[Reading], facts: Facts) -> Features:
     return together([features(r, facts) for r in read]) if read else {family: frozenset() for family in FAMILIES}
 
 
@@ -110,22 +144,25 @@ def _states(passage: Passage, head: str) -> bool:
 
 def _matrix(seen: Sequence[Features]) -> tuple[list[tuple[str, str]], Any]:
     """(the features, sorted; a row of loudness for each passage)."""
-    from scipy.sparse import csr_matrix
-
     known = sorted({(family, f) for one in seen for family in FAMILIES for f in one[family]})
     column = {feature: i for i, feature in enumerate(known)}
     rows = [
         sorted((column[family, f], loudness(family, len(one[family]))) for family in FAMILIES for f in one[family])
         for one in seen
     ]
-    ends = [0]
-    for row in rows:
-        ends.append(ends[-1] + len(row))
+    return known, _sparse(rows, len(known))
+
+
+def _sparse(rows: Sequence[Sequence[tuple[int, float]]], width: int) -> Any:
+    """The matrix of those rows of (column, value)."""
+    from scipy.sparse import csr_matrix
+
+    ends = [0, *accumulate(len(row) for row in rows)]
     values, columns = [v for row in rows for _, v in row], [c for row in rows for c, _ in row]
-    return known, csr_matrix((values, columns, ends), shape=(len(rows), len(known)))
+    return csr_matrix((values, columns, ends), shape=(len(rows), width))
 
 
-def _fit(matrix: Any, labels: Sequence[bool], weights: Sequence[float]) -> tuple[Any, float]:
+def _fit(matrix: Any, labels: Sequence[bool], weights: Sequence[float], *, balanced: bool = True) -> tuple[Any, float]:
     """(array of weights, intercept) of a logistic regression."""
     import numpy
     from sklearn.linear_model import LogisticRegression
@@ -133,7 +170,13 @@ def _fit(matrix: Any, labels: Sequence[bool], weights: Sequence[float]) -> tuple
     if not any(labels):  # all that says it is in the fold that is left out
         return numpy.zeros(matrix.shape[1]), _NEVER
     fitted = LogisticRegression(
-        C=_STRENGTH, class_weight="balanced", solver="liblinear", dual=True, max_iter=5000, tol=1e-3, random_state=0
+        C=_STRENGTH,
+        class_weight="balanced" if balanced else None,
+        solver="liblinear",
+        dual=True,
+        max_iter=5000,
+        tol=1e-3,
+        random_state=0,
     ).fit(matrix, labels, weights)
     return fitted.coef_[0], float(fitted.intercept_[0])
 
@@ -202,7 +245,7 @@ def contraries(lessons: Iterable[Lesson]) -> dict[str, Any]:
             if one.alone.readings[0].asserted:
                 rows.append(contrary_inputs(one))
                 labels.append(any(overlap(at, f) for at in places(one.alone.span, lesson.answer)[:1] for f in false))
-    fitted = LogisticRegression(C=1, max_iter=20_000, tol=1e-8).fit(rows, labels)
+    fitted = LogisticRegression(C=0.3, max_iter=20_000, tol=1e-8).fit(rows, labels)
     return {"weights": [round(SCALE * w) for w in (*fitted.coef_[0], fitted.intercept_[0])]}
 
 
