@@ -88,6 +88,10 @@ def statements(text: Text, about: frozenset[str] = frozenset()) -> list[Statemen
         if sentences and cues.REJECTS_BACK.match(match.group()):
             for clause in sentences[-1]:
                 clause.stance = "rejected"
+        elif sentences and cues.DISMISSED.fullmatch(match.group()):
+            if reported := [clause for clause in sentences[-1] if clause.stance == "reported"]:
+                for clause in (*reported, *clauses):
+                    clause.stance = "rejected"
         elif sentences and cues.TURNS_BACK.match(match.group()):
             for clause in sentences[-1]:
                 clause.stance = "rejected" if clause.stance == "reported" else clause.stance
