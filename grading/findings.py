@@ -22,7 +22,7 @@ from inferproof.questions.card import Card, Claim, Language, Misconception, Stat
 from inferproof.runners.evidence import Evidence
 
 _Word = Literal["supported", "contradicted", "not checked"]
-SURE = 1.2
+SURE = 0.8
 """Log-odds from which on the learned model takes a statement for contrary to a claim."""
 SURE_OF_RECORDED = 1.6
 """The same where only published figures speak against it, since nothing was run here."""
