@@ -10,7 +10,7 @@ import re
 from inferproof.grading.text import CJK
 
 SENTENCE = re.compile(
-    rf"(?:[^.。!！?？\n]|!(?=[=)])|\.(?=[^\s{CJK}])|(?<=\be\.g)\.|(?<=\bi\.e)\.|(?<=\bvs)\.|(?<=\bincl)\.|(?<=\bresp)\.|(?<=\bapprox)\.)+[.。!！?？\n]*"
+    rf"(?:[^.。!！?？\n]|!(?=[=)])|\.(?=[^\s{CJK}\"”])|(?<=\be\.g)\.|(?<=\bi\.e)\.|(?<=\bvs)\.|(?<=\bincl)\.|(?<=\bresp)\.|(?<=\bapprox)\.)+[.。!！?？\n]*"
 )
 CLAUSE_END = re.compile(
     r"[,，;；:：()（）]|—+|\s-+\s|"
@@ -29,6 +29,8 @@ CONTRAST_BEFORE = re.compile(
     r"(?:unlike|than|compared (?:to|with)|in contrast to|as opposed to|不像|相比于?|不同于|区别于|比起?)\s*(?:in |the )?$"
 )
 CONTRAST_AFTER = re.compile(r"\s*(?:不同|不一样|相比|相反|那样|那种)")
+CONTRASTED_WITH = re.compile(r"(?:[与和跟同像]|不像|\b(?:as|like|with|to|from|than))\s*$")
+"""Before such an engine: "SGLang is different" speaks of SGLang."""
 CONNECTED = re.compile(
     r"[\s,、/&+]*(?:and|or|as well as|和|与|跟|及|以及|还是|vs\.?|versus)?[\s,、/&+]*(?:in|for|both|on|在)?\s*"
 )
@@ -41,26 +43,27 @@ LATTER = re.compile(r"\b(?:the )?latter\b|后者")
 OTHER = re.compile(r"\bthe other (?:one|engine|framework)\b|另一个(?:框架|引擎)|另一边")
 
 TURN = re.compile(
-    r"\b(?:but|however|actually|in fact|in reality|in truth|really|nowadays|these days|today|the current engine)\b|现在的?|如今|但|其实|实际上?|事实上|然而|不过|而是|正确的是"
+    r"\b(?:but|however|actually|in fact|in reality|in truth|really|nowadays|these days|today|the current engine)\b|现在的?|如今|但|其实|实际上?|事实上|然而|不过|而是|正确的是|我觉得|我认为"
 )
 TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
 REPORTED = re.compile(
     r"(?<!contrary to what)(?<!contrary to what )(?<!contrary to what the )(?<!unlike what)(?<!unlike what )\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|colleagues|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|answer)|"
     r"(?:he|she|they|somebody|someone|another one|(?:my|a|the|one|some) (?:colleague|friend|boss|teacher|interviewer|manager|guy|blog)s?) (?:(?:still|also|once|keeps?|always) )?(?:say|says|said|saying|claim|claims|claimed|think|thinks|thought|believe|believes|swears?|insists?|insisted|argues?|argued|tell me|tells me|telling me|told me)|(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
-    r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one) (?:might|may|would|could) (?:think|expect|assume|say)|naively|"
+    r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one)(?: (?:might|may|would|could)|'d) (?:well |also |easily )?(?:think|expect|assume|have (?:heard|read|thought))|people (?:also|still|keep|always) (?:say|saying|think|claim|tell|telling|believe)|naively|"
     r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:often |always |keep |sometimes )(?:hear|read|hearing|reading)|i(?:'ve| have) (?:often |also |even )?(?:heard|read|been told)|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
-    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|(?:他|她|他们|同事|朋友|面试官|老板|领导|群里)(?:们)?(?:都|总|老|常|就|也|还)?(?:说|讲|认为|以为|觉得)|常?听人(?:家)?(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)?(?:说|讲|拿|认为|以为|觉得|问)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
+    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|(?:他|她|他们|同事|朋友|面试官|老板|领导|群里)(?:们)?(?:都|总|老|常|就|也|还)?(?:说|讲|认为|以为|觉得)(?![得的]?(?:基本|都|很|挺|完全|也|大体|没)*[对错])|常?听人(?:家)?(?:说|讲)|谁要是(?:跟你|再|还|敢)*(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)?(?:说|讲|拿|认为|以为|觉得|问)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
 )
 REJECTED = re.compile(
     r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|fairy ?tale|legend|nonsense|bogus|rubbish|bunk|folklore|not (?:(?:true|correct|right|accurate)(?=\W*$|\W*[,.;:!?)]| (?:that|at all|either|and|but|though|for|in|any|to|here)\b)|the case|what happens|how it works))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:(?:true|correct|right|accurate)(?=\W*$|\W*[,.;:!?)]| (?:that|at all|either|and|but|though|for|in|any|to|here)\b)|the case\b|what happens\b|how it works\b)|"
     r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting|fairy ?tale|myth|nonsense) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|(?<=[\"”」])[,，。:： -]{0,3}(?:错(?!误)|wrong\b|false\b|nope?\b)|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
-    r"误区|误解|老黄历|胡说|瞎说|扯淡|站不住脚|想当然|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+    r"(?:does not|doesn't|do not|don't) hold (?:water|up)\b|^\W*(?:myth|misconception|rumou?r|misunderstanding)(?: (?:one|two|three|four|five|six|seven|eight|nine|ten|next|last|again|number \w+|no\.? ?\d+|\d+))?\W{0,2}[:：,]|"
+    r"误区|误解|误会|老黄历|胡说|瞎说|扯淡|站不住脚|想当然|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 DISMISSED = re.compile(
-    r"\W{0,8}(?:(?:but|well|and|also|that's|that is|it's|this is)\W{1,8})?(?:no|nope|nah|not so|not true|not really|not at all|not quite|wrong|false|nonsense|neither)\W{0,8}|"
+    r"\W{0,8}(?:(?:but|well|and|also|that's|that is|it's|this is)\W{1,8})?(?:no|nope|nah|not so|not true|not really|not at all|not quite|wrong|false|nonsense|rubbish|bogus|bunk|no such thing|neither)\W{0,8}|"
     r"\W{0,8}(?:it|that|this|they|which) (?:is|are|does|do|was|will)(?: not|n't)(?: so| true| the case| right)?\W{0,8}|"
-    r"\W{0,8}(?:但|可|其实|这|那|都|也|并|就|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|不会的?|不行|不真|哪有|没有?(?:这|那)么?回事|没有的事|错了?|不对|不然|非也|不成立)[啊呢的]?\W{0,8}"
+    r"\W{0,8}(?:但|可|其实|这|那|都|也|并|就|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|不会的?|不行|不真|哪有|没有?(?:这|那)么?回事|没有的事|怎么会|恰恰相反|正相反|绝不会|错了?|(?:搞|说|正好|刚好)?反了|别信|才怪|没(?:有)?根据|没有?这种(?:事|好事)|不对|不然|非也|不成立)[啊呢的]?\W{0,8}"
 )
 """A clause that says of what stands before it that it is not so, and nothing else: "people say A: no, B"."""
 NOT_REJECTED = re.compile(
@@ -74,7 +77,9 @@ REJECTS_ONE = re.compile(
     r"(?<=不能)因为|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|不是说|我不认为|不能说|不能认为|不(?:同意|认同)(?=\w)"
 )
 """Rejects what follows in the same half sentence, and nothing else."""
-REJECTS_AHEAD = re.compile(r"\b(?:that|to|think|believe|say|claim|agree|do not|don't)\b|误区|误解")
+REJECTS_AHEAD = re.compile(
+    r"\b(?:that|to|think|believe|say|claim|agree|do not|don't|myth|misconception|rumou?r|misunderstanding)\b|误区|误解|误会"
+)
 OWN_SUBJECT = re.compile(
     r"\b(?:whoever|anyone|anybody|saying|the (?:idea|claim|belief|notion|story|view|saying))\b|(?:^|[,，。;；:：\s也还再])说|的?说法|[\"”]\W{0,3}$"
 )
@@ -150,6 +155,8 @@ PREDICATE = re.compile(
 SMALL_WORD = re.compile(
     r"\b(?:a|an|the|with|by|from|into|to|of|for|at|per|its?|their|this|that|which|than|while|each|every|all|no|after|before|without|instead)\b"
 )
+QUOTED = re.compile(r"[“\"「『]([^“”\"「」『』\n]{8,200})[”\"」』]")
+"""Words in quotation marks; whole clauses of them are what others say."""
 NOTE_VERB = re.compile(
     r"[a-z]{2,}(?:ed|es|ing)\b|重算|重新|复用|释放|跳过|命中|共享|匹配|提交|排序|等待|丢弃|增|升|降|减|换|省|选|分配|摊薄|覆盖|复制|验证|接受|优先|回到|放回|保护|锁住|驱逐|补|作废|除以|平摊|同理|回滚|退回"
 )

@@ -7,7 +7,7 @@ same stance are one statement again. Only cue words decide (see cues.py); nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Literal
@@ -27,6 +27,15 @@ SPEECH = 40
 
 MARKED = 25
 """Words for which written text has a comma at least."""
+
+HEADING = 4
+"""Words up to which what stands before a colon is a heading, which speaks of what follows."""
+
+QUOTED = 3
+"""Words in quotation marks from which on they are what others say, rather than a name."""
+
+_EDGE = 3
+"""Characters of a clause that may stand outside of its quotation marks: these, a blank, a comma."""
 
 LONGEST_REJECTED = 30
 """Words of a clause that is rejected as a whole; in speech without punctuation a negation reaches less far."""
@@ -82,9 +91,10 @@ def statements(text: Text, about: frozenset[str] = frozenset()) -> list[Statemen
     about  the engines that are spoken of before any is named (those of the question).
     """
     plain, speaking, sentences = text.plain, _Speaking(about), list[list[_Clause]]()
+    quoted = [m.span(1) for m in cues.QUOTED.finditer(plain) if words_in(m[1]) >= QUOTED]
     for match in cues.SENTENCE.finditer(plain):
         clauses = list(_clauses(plain, match.start(), match.end()))
-        _take_stances(plain, clauses)
+        _take_stances(plain, clauses, quoted)
         if sentences and cues.REJECTS_BACK.match(match.group()):
             for clause in sentences[-1]:
                 clause.stance = "rejected"
@@ -138,14 +148,15 @@ def breath_edges(plain: str, start: int, end: int, shortest: int = SHORTEST) -> 
 
 def _contrasted(plain: str, engine: re.Match[str]) -> bool:
     """Whether the engine is only named to compare with ("unlike vLLM")."""
+    before = max(0, engine.start() - 24), engine.start()
     return bool(
-        cues.CONTRAST_BEFORE.search(plain, max(0, engine.start() - 24), engine.start())
-        or cues.CONTRAST_AFTER.match(plain, engine.end())
+        cues.CONTRAST_BEFORE.search(plain, *before)
+        or (cues.CONTRAST_AFTER.match(plain, engine.end()) and cues.CONTRASTED_WITH.search(plain, *before))
     )
 
 
-def _take_stances(plain: str, clauses: list[_Clause]) -> None:
-    """Set the stance of each clause of one sentence."""
+def _take_stances(plain: str, clauses: list[_Clause], quoted: Sequence[tuple[int, int]]) -> None:
+    """Set the stance of each clause of one sentence. `quoted`: where words stand in quotation marks."""
     start, end = clauses[0].start, clauses[-1].end
     orders = cues.INSTRUCTION.match(plain, start, end)
     if clauses[-1].spoken and not orders:
@@ -160,7 +171,7 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
     for i, clause in enumerate(clauses):
         if clause.spoken:
             stance, since = "asserted", max(since, i - 1)
-        if i > since and _begins_anew(plain, clause, stance):
+        if i > since and _begins_anew(plain, clauses[i - 1], clause, stance):
             stance, since = "asserted", i
         if (
             (turn := cues.TURN.search(plain, clause.start, clause.end))
@@ -176,6 +187,11 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
                 said.stance = "rejected"
             stance, since = "asserted", i + 1
             continue
+        if _quoted_whole(quoted, clause):
+            clause.stance = stance = "reported"
+            continue
+        if i and _quoted_whole(quoted, clauses[i - 1]):
+            stance = "asserted"
         if cues.REPORTED.search(plain, clause.start, clause.end):
             stance = "reported"
         if past := cues.PAST.search(plain, clause.start, clause.end):
@@ -195,6 +211,11 @@ def _take_stances(plain: str, clauses: list[_Clause]) -> None:
         clause.stance = stance
 
 
+def _quoted_whole(quoted: Sequence[tuple[int, int]], clause: _Clause) -> bool:
+    """Whether a clause stands in quotation marks as a whole, but for these and what ends it."""
+    return any(start <= clause.start + _EDGE and clause.end - _EDGE <= end for start, end in quoted)
+
+
 def _rejects(plain: str, clause: _Clause) -> Literal["itself", "ahead", "back"] | None:
     """Whether and of what a clause says that it is wrong: what it says itself, what follows, or what went before."""
     rejection = cues.REJECTED.search(plain, clause.start, clause.end)
@@ -208,10 +229,12 @@ def _rejects(plain: str, clause: _Clause) -> Literal["itself", "ahead", "back"] 
     return "ahead" if cues.REJECTS_AHEAD.search(plain, rejection.start(), clause.end) else "back"
 
 
-def _begins_anew(plain: str, clause: _Clause, stance: Stance) -> bool:
+def _begins_anew(plain: str, before: _Clause, clause: _Clause, stance: Stance) -> bool:
     """Whether what was said to be wrong, or what others say, ends before this clause."""
     mark = plain[: clause.start].rstrip()[-1:]
     if stance == "rejected":
+        if mark in ":：" and words_in(plain[before.start : before.end]) < HEADING:
+            return False  # "Myth: ..."
         return mark in ";；:：—" or bool(cues.GOES_ON.match(plain, clause.start, clause.end))
     answered = cues.DISMISSED.fullmatch(plain, clause.start, clause.end) or cues.TURNS_BACK.match(plain, clause.start)
     return stance == "reported" and mark in ";；" and not answered

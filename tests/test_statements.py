@@ -45,6 +45,11 @@ def test_a_statement_speaks_of_the_engine_last_named(text: str, expected: list[s
     assert engines(text) == expected
 
 
+def test_an_engine_that_is_different_is_spoken_of() -> None:
+    assert engines("vLLM 抢占。SGLang 不一样，它按比率估计。") == ["vllm", "sglang"]
+    assert engines("和 vLLM 不同，SGLang 会回退。") == ["sglang"]
+
+
 def test_before_an_engine_is_named_the_question_decides() -> None:
     assert [s.engines for _, s in read("each beam is a request", frozenset(["vllm"]))] == [{"vllm"}]
 
@@ -130,6 +135,19 @@ def test_what_only_looks_like_a_negation_denies_nothing(text: str) -> None:
         ("I've heard that it swaps. It does not.", ["rejected", "rejected"]),
         ("My colleague insists that vLLM collects arrivals for a while.", ["reported"]),
         ("Somebody told me one doubling is enough.", ["reported"]),
+        ("同事说得对，SGLang 零次就是更抗压。", ["asserted"]),
+        ("有人说预算小了更慢，我觉得不会。", ["rejected", "asserted"]),
+        ("Myth: the ratio is lowered afterwards.", ["rejected"]),
+        ("Myth two, that decode lives on its own stream.", ["rejected"]),
+        ("Myth one, that you switch it on: it is on already.", ["rejected", "asserted"]),
+        ("误会一：每切一块就得把前面的重新算一遍。", ["rejected"]),
+        ("“跑起来就不会被赶下来”，错，KV 不够照样打回去排队。", ["rejected", "asserted"]),
+        ("“overlap 要手动打开”，反了，两家都是默认打开。", ["rejected", "asserted"]),
+        ('"vLLM ships with chunking disabled." It ships with it enabled.', ["reported", "asserted"]),
+        ("You'd think a CPU lock does it.", ["reported"]),
+        ("谁要是跟你讲 vLLM 的调度器认得 beam，别信。", ["rejected"]),
+        ("The claim that spare cores make it linear doesn't hold water.", ["rejected"]),
+        ("The counter is called “num preempted reqs in total”, and it never falls.", ["asserted"]),
         ("People say that it swaps; the blocks are freed.", ["reported", "asserted"]),
         ("论文里的 fork 现在没有了，每条 beam 单独提交。", ["reported", "asserted"]),
     ],
