@@ -67,6 +67,21 @@ def test_another_number_than_was_published_is_one_unless_it_is_of_a_run_of_ones_
     assert misquoted(SPEEDUP, "vllm-decode-speedup", readings(said)[0], None) is wrong
 
 
+@pytest.mark.parametrize(
+    ("said", "contradicted"),
+    [
+        ("SGLang in turn needs half a minute of compiling on its first start.", True),
+        ("On our H100 SGLang needs half a minute of compiling on its first start.", False),
+        ("vLLM compiled for half a minute at the first start.", False),
+    ],
+)
+def test_the_contrary_of_what_only_a_gpu_shows_is_contradicted_without_a_number(said: str, contradicted: bool) -> None:
+    found = [f for f in grade(SPEEDUP, said, "en", {}).findings if f.verdict == "contradicted"]
+
+    assert [f.claim for f in found] == (["capture-cost"] if contradicted else [])
+    assert all(f.recorded and f.evidence is None for f in found)
+
+
 def test_the_screen_calls_it_recorded() -> None:
     from rich.console import Console
 
