@@ -81,11 +81,9 @@ def misquoted(card: Card, claim: str, reading: Reading, facts: Facts | None) -> 
 
     Beside a figure of that run, or in the unit of one, where nothing says that it was the speaker's own run.
     """
-    if claim not in card.claims or card.claims[claim].level != "cuda" or len(reading.statement.engines) != 1:
+    if claim not in card.claims or card.claims[claim].level != "cuda" or not is_of_that_run(reading):
         return False
     (engine,) = reading.statement.engines
-    if _names_another(reading, engine) or not is_of_that_run(reading):
-        return False
     known, figures = facts or _facts(card), figures_of(card, claim)
     if any(_is(n, f) for n in reading.numbers for f in figures if f.unit in SAID):
         return not all(_fits(known, n, engine) for n in reading.numbers)
@@ -99,9 +97,21 @@ def misquoted(card: Card, claim: str, reading: Reading, facts: Facts | None) -> 
     )
 
 
+def rightly_quoted(card: Card, reading: Reading, facts: Facts | None) -> bool:
+    """Whether it gives a published figure, and no number that the card does not give of its engine."""
+    known, engines = facts or _facts(card), reading.statement.engines
+    figures = [f for f in _cited(card) if f.engine is None or f.engine in engines]
+    return any(_is(n, f) for n in reading.numbers for f in figures) and all(
+        _fits(known, n, engine) for n in reading.numbers for engine in engines
+    )
+
+
 def is_of_that_run(reading: Reading) -> bool:
-    """Whether nothing says that it was another run than the published one."""
-    return not _OWN_RUN.search(reading.span.lower())
+    """Whether it speaks of one engine alone, and nothing says that it was another run than the published one."""
+    if len(reading.statement.engines) != 1 or _OWN_RUN.search(reading.span.lower()):
+        return False
+    (engine,) = reading.statement.engines
+    return not _names_another(reading, engine)
 
 
 def figures_of(card: Card, claim: str) -> list[Figure]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from inferproof.grading.compare import agrees, can_contradict, candidates, given_in
 from inferproof.grading.features import Facts, told
-from inferproof.grading.figures import against_recorded, figures_of, is_of_that_run, misquoted
+from inferproof.grading.figures import against_recorded, figures_of, is_of_that_run, misquoted, rightly_quoted
 from inferproof.grading.learned import FALSE, Heard
 from inferproof.grading.numbers import Quantity
 from inferproof.grading.reading import Reading, example
@@ -22,7 +22,7 @@ from inferproof.questions.card import Card, Claim, Language, Misconception, Stat
 from inferproof.runners.evidence import Evidence
 
 _Word = Literal["supported", "contradicted", "not checked"]
-SURE = 0.8
+SURE = 0.4
 """Log-odds from which on the learned model takes a statement for contrary to a claim."""
 SURE_OF_RECORDED = 1.6
 """The same where only published figures speak against it, since nothing was run here."""
@@ -91,7 +91,8 @@ def check_heard(
         elif proof := [d for d in _decided(card, against, evidence) if d.verdict.verdict == "holds"]:
             found.append(_contradicted(card, against, reading, language, proof[0]))
         elif (figures := figures_of(card, against)) and (
-            misquoted(card, against, reading, facts) or (contrary >= SURE_OF_RECORDED and is_of_that_run(reading))
+            misquoted(card, against, reading, facts)
+            or (contrary >= SURE_OF_RECORDED and is_of_that_run(reading) and not rightly_quoted(card, reading, facts))
         ):
             found.append(against_recorded(card, against, reading, language, figures))
     return found
