@@ -108,7 +108,9 @@ def _says_itself(card: Card, reading: Reading) -> bool:
     said = bare(reading.span)
     if len(said) < _SENTENCE:
         return False
-    return any(said in bare(text.of(language)) for text in told(card) for language in get_args(Language))
+    own = (sentence for point in card.rubric for of in point.examples.earn.values() for sentence in of)
+    says = (text.of(language) for text in told(card) for language in get_args(Language))
+    return any(said in bare(sentence) for sentence in (*says, *own))
 
 
 def falsehood(heard: Heard) -> str | None:

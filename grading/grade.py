@@ -101,13 +101,17 @@ def statements_of(card: Card, answer: str) -> list[Reading]:
     """What the speaker says of his own: not the rubric given back, not orders about it."""
     criteria = [bare(text) for point in card.rubric for text in (point.criterion.en, point.criterion.zh)]
     read = readings(answer, engines_of(card))
-    return [r for r in read if not _is_pasted(r, criteria) and not _names_points(r, card)]
+    pasted = _pasted(read, criteria)
+    return [r for r, is_pasted in zip(read, pasted, strict=True) if not is_pasted and not _names_points(r, card)]
 
 
-def _is_pasted(reading: Reading, criteria: Sequence[str]) -> bool:
-    """Whether the statement is the rubric given back, word for word."""
-    said = bare(reading.span)
-    return len(said) >= _SHORTEST_PASTE and any(said in criterion for criterion in criteria)
+def _pasted(read: Sequence[Reading], criteria: Sequence[str]) -> list[bool]:
+    """Which statements are the rubric given back, word for word; short ones only beside a long one."""
+    said = [bare(reading.span) for reading in read]
+    copied = [any(words in criterion for criterion in criteria) for words in said]
+    long = [a and len(words) >= _SHORTEST_PASTE for a, words in zip(copied, said, strict=True)]
+    beside = [a or b for a, b in zip([False, *long[:-1]], [*long[1:], False], strict=True)] if long else []
+    return [a or (b and c) for a, b, c in zip(long, copied, beside, strict=True)]
 
 
 def _names_points(reading: Reading, card: Card) -> bool:
