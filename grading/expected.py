@@ -13,18 +13,16 @@ from typing import Any
 
 from inferproof.grading.features import tokens, tolerance
 from inferproof.grading.numbers import Quantity
-from inferproof.grading.reading import Reading
+from inferproof.grading.reading import COUNT, Reading
 
 OTHER = "other"
 """What stands for every number that is said too seldom to be expected."""
 SCALE = 100
-"""Of the integer weights."""
+"""Of integer weights, here and in `learned.py`."""
 _AROUND = 45
 """Characters before and behind a number that are asked."""
 _NEXT = 14
 """Characters within which it counts on which side of the number a word stands."""
-_COUNT = 2
-"""Bare numbers up to this are words: one of them, two engines."""
 
 
 def blanks(reading: Reading) -> Iterator[tuple[Quantity, frozenset[str]]]:
@@ -32,7 +30,7 @@ def blanks(reading: Reading) -> Iterator[tuple[Quantity, frozenset[str]]]:
     concepts = [f"k:{concept}" for concept, _ in reading.concepts]
     engines = "E:" + "+".join(sorted(reading.statement.engines))
     for number in reading.numbers:
-        if number.value > _COUNT or number.decimals or number.unit is not None:
+        if number.value > COUNT or number.decimals or number.unit is not None:
             whole = [f"/{number.whole:g}"] if number.whole else []
             yield number, frozenset([*_words(reading, number), *concepts, engines, f"u:{number.unit}", *whole])
 

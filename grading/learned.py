@@ -18,13 +18,11 @@ from struct import unpack
 from typing import Any
 
 from inferproof.grading.breaths import COARSE, FINE, Cut, breaths, runs
-from inferproof.grading.expected import Expected, expected_from
+from inferproof.grading.expected import SCALE, Expected, expected_from
 from inferproof.grading.features import FAMILIES, KINDS, Facts, Features, features, loudness, together
 from inferproof.grading.reading import Reading, mostly_keywords
 
 MODELS = Path(__file__).with_name("model")
-SCALE = 100
-"""Of the integer weights."""
 FALSE = "false"
 """Head that says whether something in a statement is false; `false:<id>` says which claim or misconception."""
 FEWEST_WORDS = 3

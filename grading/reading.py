@@ -34,8 +34,8 @@ LONGEST_KEYWORD = 6
 FEWEST_PARTICLES = 3
 """Small words from which on Chinese between blanks is speech."""
 
-_COUNT = 2
-"""Numbers up to this are words: "one token at a time" is a phrase of the field."""
+COUNT = 2
+"""Numbers up to this are words: one of them, two engines, "one token at a time"."""
 
 LONGEST_CHAIN = 3
 """More arrows than this in one statement make a list of what they separate."""
@@ -236,7 +236,7 @@ class Reading:
         plain = self.text.plain
         if cues.PREDICATE.search(plain, *item):
             return True
-        measured = any(q.unit and q.value > _COUNT and item[0] <= q.start < item[1] for q in self.numbers)
+        measured = any(q.unit and q.value > COUNT and item[0] <= q.start < item[1] for q in self.numbers)
         if words_in(plain[slice(*item)]) >= (SHORTEST_CLAUSE if measured else LONGEST_KEYWORD):
             return True
         words = (m.span() for m in cues.SMALL_WORD.finditer(plain, *item))

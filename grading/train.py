@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from inferproof.grading.bench import overlap, places
-from inferproof.grading.expected import OTHER, blanks, value_of
+from inferproof.grading.expected import OTHER, SCALE, blanks, value_of
 from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, together
 from inferproof.grading.grade import engines_of, rule_awards, statements_of
 from inferproof.grading.labelled import FOLDS, Passage, answers, fold_of, parts_of, passages, trained_cards
-from inferproof.grading.learned import FALSE, MODELS, SCALE, Model, award_inputs, contrary_inputs, model_from, model_of
+from inferproof.grading.learned import FALSE, MODELS, Model, award_inputs, contrary_inputs, model_from, model_of
 from inferproof.grading.reading import Reading, readings
 from inferproof.questions.card import Card, Language
 from inferproof.questions.deck import load_deck
