@@ -29,6 +29,13 @@ CONTRAST_BEFORE = re.compile(
     r"(?:unlike|than|compared (?:to|with)|in contrast to|as opposed to|不像|相比于?|不同于|区别于|比起?)\s*(?:in |the )?$"
 )
 CONTRAST_AFTER = re.compile(r"\s*(?:不同|不一样|相比|相反|那样|那种)")
+IN_BRACKETS = re.compile(rf"\((?:(?:in|on|for|at) )?(?:{ENGINE.pattern})[^()]{{0,12}}\)")
+"""An engine in brackets is that of what stands before them: "counts (vLLM), locks (SGLang)"."""
+UNFAMILIAR = re.compile(
+    rf"(?:{ENGINE.pattern})[^,，。;；]{{0,10}}?我?(?:不|没)(?:太|怎么|大|有|真|是很)*(?:熟|懂|了解|清楚|熟悉|(?:用|看|碰|研究|接触)过?)(?:源码)?\W*$|"
+    r"\b(?:never|not|less about|nothing about|don't know|not familiar with|(?:never|haven't|not) (?:used|touched|run|ran|read|seen|tried))\s+(?:v[ -]?llm|sg[ -]?lang|sgl)\b\W*$"
+)
+"""The speaker says that he does not know that engine: he will speak of the other one."""
 CONTRASTED_WITH = re.compile(r"(?:[与和跟同像]|不像|\b(?:as|like|with|to|from|than))\s*$")
 """Before such an engine: "SGLang is different" speaks of SGLang."""
 CONNECTED = re.compile(
@@ -47,23 +54,29 @@ TURN = re.compile(
 )
 TURNS_BACK = re.compile(rf"\s*(?:[-*•]\s*)?(?:{TURN.pattern})")
 REPORTED = re.compile(
-    r"(?<!contrary to what)(?<!contrary to what )(?<!contrary to what the )(?<!unlike what)(?<!unlike what )\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|colleagues|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|answer)|"
-    r"(?:he|she|they|somebody|someone|another one|(?:my|a|the|one|some) (?:colleague|friend|boss|teacher|interviewer|manager|guy|blog)s?) (?:(?:still|also|once|keeps?|always) )?(?:say|says|said|saying|claim|claims|claimed|think|thinks|thought|believe|believes|swears?|insists?|insisted|argues?|argued|tell me|tells me|telling me|told me)|(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
+    r"\b(?:(?:people|those|candidates) who \w+ (?:\w+ ){0,3}(?:expect|say|think|believe|assume)|(?:many|some|most|other|lots of)? ?(?:people|candidates|folks|engineers|colleagues|others|blogs?|tutorials?) (?:often |usually |will |keep |like to )?(?:say|says|saying|repeat|repeating|think|believe|assume|claim|tell(?: you| me)?|told (?:me|us)|answer)|"
+    r"some (?:will |would )?(?:tell|told) (?:you|me|us)|whoever (?:told|tells|says|said|claims|thinks|believes)(?! so)|(?:one|you)(?:'ll| will| can)? (?:often |sometimes |still |always |also |even )*(?:reads?|hears?)(?: (?:often|sometimes|online|everywhere))* that|"
+    r"(?:a|the|this|that|one|another) (?:widespread|popular|tempting) (?:idea|notion|belief|view|claim|story|assumption)|there(?:'s| is) (?:this|a|the|an?) (?:\w+ )?(?:idea|notion|belief|claim|story|rumou?r)|(?:has|have|had) it that|i (?:believed (?:that|a|the|it)|had believed|always assumed|had assumed)|chatgpt (?:says?|said|tells?|told|claims?|claimed)|"
+    r"(?:he|she|they|somebody|someone|another one|(?:my|our) (?:\w+ )?(?:lead|mentor|intern|cto)|(?:my|a|an|the|one|some|our|every) (?:old |former |new )?(?:colleague|friend|boss|teacher|interviewer|manager|guy|blog|teammate|coworker|professor|predecessor|slide|article|tutorial|thread|video)s?(?: of mine| i (?:read|saw|know))?) (?:(?:still|also|once|keeps?|always) )?(?:say|says|said|saying|claim|claims|claimed|think|thinks|thought|believe|believes|swears?|swore|insists?|insisted|argues?|argued|tell me|tells me|telling me|told me|maintains?|reckons?)(?! (?:zip|nothing|little|something|not much|a lot|much) (?:about|of|on)\b)|(?:some|many|others) (?:say|think|believe|assume|claim)|(?:it is|it's) (?:often|commonly|usually|sometimes|widely) (?:said|believed|thought|assumed|claimed)|"
     r"common (?:mistake|misconception|belief|misunderstanding|answer|claim)|(?:you|one)(?: (?:might|may|would|could)|'d) (?:well |also |easily )?(?:think|expect|assume|have (?:heard|read|thought))|people (?:also|still|keep|always) (?:say|saying|think|claim|tell|telling|believe)|naively|"
     r"(?:older|old|earlier|previous|legacy) (?:versions?|vllm|sglang|releases?|code)|used to|i (?:often |always |keep |sometimes )(?:hear|read|hearing|reading)|i(?:'ve| have) (?:often |also |even )?(?:heard|read|been told)|i (?:once|used to|initially|first) (?:think|thought)|supposedly|allegedly)\b|"
-    r"(?:有些?|有的|很多|许多|不少|一些|别)人(?:都|也|常常?|会|往往)?(?:说|认为|以为|觉得|讲|回答)|(?:他|她|他们|同事|朋友|面试官|老板|领导|群里)(?:们)?(?:都|总|老|常|就|也|还)?(?:说|讲|认为|以为|觉得)(?![得的]?(?:基本|都|很|挺|完全|也|大体|没)*[对错])|常?听人(?:家)?(?:说|讲)|谁要是(?:跟你|再|还|敢)*(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)?(?:说|讲|拿|认为|以为|觉得|问)|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
+    r"(?:有些?|有的|很多|许多|不少|一些|好多|别)人(?:都|也|常常?|会|往往|总|还|跟我|和我|对我)*(?:说|认为|以为|觉得|讲|回答|把[^，。]{0,24}(?:[安算归]到|当成|当作|说成|看成|记成))|(?:他|她|他们|同事|朋友|面试官|老板|领导|群里)(?:们)?(?:都|总|老|常|就|也|还|坚持|坚信|非)*(?:说|讲|认为|以为|觉得)(?![得的]?(?:基本|都|很|挺|完全|也|大体|没)*[对错])(?!得?(?:八九不离十|有道理|差不多|在理|是对的))(?!的(?!是|就|都|也|那|话|对))|常?听人(?:家)?(?:说|讲)|谁要是(?:跟你|再|还|敢)*(?:说|讲)|(?:还|也|总|老)?有人(?:会|总|老|爱|喜欢)*(?:说|讲|拿|认为|以为|觉得|问|担心|怀疑|当[它他这那])|大家(?:都|常|往往|通常|会)?(?:说|认为|以为|觉得)|常见的?(?:误区|错误|误解|说法|回答)|网上|旧版|老版本|早期版本|以前的|传统(?:的)?说法|通常(?:会)?(?:以为|认为)|误以为|以为|误认为|乍一?看|我原来|据说"
 )
+AGAINST_OTHERS = re.compile(
+    r"\b(?:contrary to|unlike|from|to|whatever|no matter) what\b|\bwhatever (?:the|your|my|some)\b|\bcontrary to\b|[与和跟]\S{0,12}(?:说|讲|以为|想)的?(?:相反|不同|不一样)"
+)
+"""Names what others say only to say otherwise."""
 REJECTED = re.compile(
     r"(?:\b(?:is|are|was|were|be|sounds?|looks?)|'s|'re)(?: \w+ly| just| plain| also| a)* (?:wrong|false|incorrect|untrue|myth|misconception|mistake|mistaken|fairy ?tale|legend|nonsense|bogus|rubbish|bunk|folklore|not (?:(?:true|correct|right|accurate)(?=\W*$|\W*[,.;:!?)]| (?:that|at all|either|and|but|though|for|in|any|to|here)\b)|the case|what happens|how it works))\b|"
     r"\b(?:isn't|aren't|wasn't) (?:(?:true|correct|right|accurate)(?=\W*$|\W*[,.;:!?)]| (?:that|at all|either|and|but|though|for|in|any|to|here)\b)|the case\b|what happens\b|how it works\b)|"
-    r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting|fairy ?tale|myth|nonsense) (?:to|that)\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|(?<=[\"”」])[,，。:： -]{0,3}(?:错(?!误)|wrong\b|false\b|nope?\b)|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
+    r"\b(?:wrong|incorrect|mistake|mistaken|false|naive|tempting|fairy ?tale|myth|nonsense) (?:to|that)\b|\b(?:wrong|false|mistaken|untrue|incorrect|bogus) (?:is|are) the (?:idea|notion|claim|belief|view|story)s?\b|\b(?:is|are) (?:outdated|obsolete)\b|(?<=[\"\x27]:)\s*no\b|(?<=[\"”」])[,，。:： -]{0,3}(?:错(?!误)|wrong\b|false\b|nope?\b)|\bi (?:do not|don't|would not|wouldn't) (?:think|believe|say|agree|claim)\b|\b(?:does not|doesn't|will not|won't|never) (?:actually )?(?:happen|occur|exist)\b|"
     r"(?:does not|doesn't|do not|don't) hold (?:water|up)\b|^\W*(?:myth|misconception|rumou?r|misunderstanding)(?: (?:one|two|three|four|five|six|seven|eight|nine|ten|next|last|again|number \w+|no\.? ?\d+|\d+))?\W{0,2}[:：,]|"
-    r"误区|误解|误会|老黄历|胡说|瞎说|扯淡|站不住脚|想当然|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
+    r"误区|误解|误会|老黄历|胡说|瞎说|扯淡|站不住脚|想当然|错误的|(?<!对)不对|过时|(?<![分区特类级个])别(?:再)?(?:跟我|和我|对我|听(?:人家?|他们?|网上))?(?:以为|说|讲|认为|当成)|不要(?:再)?(?:以为|说|认为)|(?<=不能)因为[^，。]{0,30}?就(?:说|认为|以为|觉得|断定)|不是说|不正确|不成立|是错|真错|大错特错|(?<!猜)错的|说错|不准确|并不是说|并非如此|不是这样|不是事实|我不认为|不能说|不能认为|不同意|不认同"
 )
 DISMISSED = re.compile(
     r"\W{0,8}(?:(?:but|well|and|also|that's|that is|it's|this is)\W{1,8})?(?:no|nope|nah|not so|not true|not really|not at all|not quite|wrong|false|nonsense|rubbish|bogus|bunk|no such thing|neither)\W{0,8}|"
     r"\W{0,8}(?:it|that|this|they|which) (?:is|are|does|do|was|will)(?: not|n't)(?: so| true| the case| right)?\W{0,8}|"
-    r"\W{0,8}(?:但|可|其实|这|那|都|也|并|就|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|不会的?|不行|不真|哪有|没有?(?:这|那)么?回事|没有的事|怎么会|恰恰相反|正相反|绝不会|错了?|(?:搞|说|正好|刚好)?反了|别信|才怪|没(?:有)?根据|没有?这种(?:事|好事)|不对|不然|非也|不成立)[啊呢的]?\W{0,8}"
+    r"\W{0,8}(?:但|可|其实|这|那|都|也|并|就|同样|更|根本|压根|完全|当然)*(?:不是(?:的|(?:这|那)(?:样|么回事)的?)?|不会的?|不行|不真|哪有(?:(?:这|那)(?:么|种)?(?:回事|事|好事)?)?|没有?(?:这|那)么?回事|没有的事|怎么会|恰恰相反|正相反|绝不会|错了?|(?:搞|说|正好|刚好)?反了|别信|我不信|才怪|没(?:有)?根据|没有?这种(?:事|好事)|不对|不然|非也|不成立)[啊呢的]?\W{0,8}"
 )
 """A clause that says of what stands before it that it is not so, and nothing else: "people say A: no, B"."""
 NOT_REJECTED = re.compile(
@@ -74,7 +87,7 @@ NOT_REJECTED = re.compile(
     r"\bdoes(?: not|n't) exist any ?more\b|\b(?:not|isn't|never) (?:wrong|false|incorrect|a mistake)\b|没错|不是错|并没有错"
 )
 REJECTS_ONE = re.compile(
-    r"(?<=不能)因为|(?<![分区特类级个])别(?:再)?(?:以为|说|认为|当成)|不要(?:再)?(?:以为|说|认为)|不是说|我不认为|不能说|不能认为|不(?:同意|认同)(?=\w)"
+    r"(?<=不能)因为|(?<![分区特类级个])别(?:再)?(?:跟我|和我|对我|听(?:人家?|他们?|网上))?(?:以为|说|讲|认为|当成)|不要(?:再)?(?:以为|说|认为)|不是说|我不认为|不能说|不能认为|不(?:同意|认同)(?=\w)"
 )
 """Rejects what follows in the same half sentence, and nothing else."""
 REJECTS_AHEAD = re.compile(
@@ -88,18 +101,27 @@ GOES_ON = re.compile(
     r"\W*(?:(?:it|they|there|one|only|nothing|none|what|you|we|in fact|actually|rather|instead|by default|since|because|so|the (?:opposite|reverse|truth))(?:'s|'re)?\b|它|它们|而是|其实|因为|所以|只|反而|实际)"
 )
 """How a clause begins that says what is true behind one that says what is not."""
+TAKES_BACK = re.compile(
+    r"\b(?:no,? wait|wait,? no|no,? sorry|sorry,? (?:no|it's|that's|i)|scratch that|i take that back|(?:no|oh|wait|er|uh|um),? hang on|hang on,? (?:no|that)|(?:no|er|uh|um),? make that|actually,? no|oops)\b|"
+    r"不不|说错|口误|[哦啊噢]不(?![进过会是用])|讲错|等等,? ?不|不是不是"
+)
+"""Corrects the number or the word just said."""
 CORRECTS_HIMSELF = re.compile(
-    r"\b(?:no,? no|no,? wait|wait,? no|no,? sorry|sorry|scratch that|correction|let me (?:correct|rephrase)|i mean|i take that back)\b|不不|不对|说错|口误|[哦啊噢]不|讲错"
+    rf"{TAKES_BACK.pattern}|\b(?:no,? no|sorry|correction|let me (?:correct|rephrase)|i mean)\b|不对|[哦啊噢]不"
 )
 """In speech: takes back a word, not a thought."""
 QUESTION = re.compile(
-    r"(?<![=<>≈:] )(?<![=<>≈])[?？]\s*$|(?:吗|么|呢)\s*[。.!！]?\s*$|\b(?:i do not know|i don't know|not sure|no idea|i wonder) (?:whether|if|how|why)\b|不知道是不是|不清楚是不是|不确定是不是"
+    r"(?<![=<>≈:] )(?<![=<>≈])[?？]\s*$|(?:吗|么)\s*[。.!！]?\s*$|(?:什么|怎么|[哪谁咋何]|几个|多少|(.)不\1|有没有)[^。，]{0,30}呢\s*[。.!！]?\s*$"
 )
+UNSURE = re.compile(
+    r"\b(?:i do not know|i don't know|not sure|no idea|i wonder) (?:whether|if|how|why)\b|不知道是不是|不清楚是不是|不确定是不是"
+)
+"""A clause that asks without a question mark."""
 PAST = re.compile(
     r"\bv0\b|\b(?:in|from) the (?:original |20\d\d )?paper\b|\bpaper's\b|\bin the past\b|\bhistorically\b|\blong ago\b|论文里|过去(?=[是曾都常的]|有人)"
 )
 INSTRUCTION = re.compile(
-    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name|identify|mention|discuss|give(?! (?:it|them|each|every|both|two|(?:a|the|that|another) request)\b)|award|ignore|disregard)s?\b(?!\s*:)|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
+    r"\s*(?:[-*•]\s*)?(?:\d+ ?(?:points?|分)[:：]? ?)?(?:please )?(?:explain|describe|state|name(?!s?,)|identify|mention|discuss|give(?! (?:it|them|each|every|both|two|(?:a|the|that|another) request)\b)|award|ignore|disregard)s?\b(?!\s*:)|\s*(?:[-*•]\s*)?(?:\d+ ?分[:：]? ?)?(?:请(?!求)|说明|解释|指出|讲清|给出|识别|描述|阐述|忽略)"
 )
 DISTINCTION = re.compile(
     r"\bdistinguish|\bdifferent (?:things?|concepts?|from)\b|\bdifference between\b|区分|区别|两回事|三回事|不是一回事|三个概念|不同的?概念"
@@ -139,6 +161,10 @@ WORD = re.compile(r"[a-z0-9]+")
 CHINESE = re.compile(f"[{CJK}]")
 LIST_MARK = re.compile(r"(?:(?<!\d),|,(?!\d{3})|[，、;；|\n])+|\s[/•·]\s|\.(?=\s)|[。:：]")
 ARROW = re.compile(r"->|=>|→")
+FIGURE = re.compile(
+    r"(?=[^\w\n]*\d)(?:(?<=\d)\s{0,2}(?:(?:tok|tokens?)/s|ms|sec|s|x|k|gb|gib|mb|tokens?|toks?|steps?|毫秒|秒|个|步|张|倍|条|块)(?=[\d\W_]|$)|\d|\W)+"
+)
+"""An item of nothing but numbers."""
 CHAIN_MARK = re.compile(rf"{ARROW.pattern}|{LIST_MARK.pattern}")
 CHINESE_BLANK = re.compile(rf"(?<=[{CJK}]) (?=[{CJK}])")
 PARTICLE = re.compile(r"[了就嘛呢吧啊哦咯呗是没也都还很]|然后|这个|那个")
@@ -155,7 +181,7 @@ PREDICATE = re.compile(
 SMALL_WORD = re.compile(
     r"\b(?:a|an|the|with|by|from|into|to|of|for|at|per|its?|their|this|that|which|than|while|each|every|all|no|after|before|without|instead)\b"
 )
-QUOTED = re.compile(r"[“\"「『]([^“”\"「」『』\n]{8,200})[”\"」』]")
+QUOTED = re.compile(r"[“\"「『]([^“”\"「」『』\n]{1,200})[”\"」』]")
 """Words in quotation marks; whole clauses of them are what others say."""
 NOTE_VERB = re.compile(
     r"[a-z]{2,}(?:ed|es|ing)\b|重算|重新|复用|释放|跳过|命中|共享|匹配|提交|排序|等待|丢弃|增|升|降|减|换|省|选|分配|摊薄|覆盖|复制|验证|接受|优先|回到|放回|保护|锁住|驱逐|补|作废|除以|平摊|同理|回滚|退回"

@@ -61,7 +61,8 @@ def check_misconceptions(
     """One finding for each misconception that the answer asserts."""
     found = []
     for misconception in card.misconceptions:
-        reading = next((r for r in read if asserts(r, misconception) and not _says_itself(card, r)), None)
+        mine = (r for r in read if asserts(r, misconception) and r.unequivocal and not _says_itself(card, r))
+        reading = next(mine, None)
         if reading is not None:
             found.append(_refuted(card, misconception, reading, language, evidence))
     return found
@@ -83,7 +84,7 @@ def check_heard(
         reading, against = one.readings[0], falsehood(one)
         if against is None or not (contrary >= SURE or _misnumbered(one, against, contrary)):
             continue
-        if not reading.asserted or _says_itself(card, reading):
+        if not (reading.asserted and reading.unequivocal) or _says_itself(card, reading):
             continue
         misconception = next((m for m in card.misconceptions if m.id == against), None)
         if misconception is not None:

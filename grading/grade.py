@@ -72,7 +72,8 @@ def _findings(
     evidence: Mapping[str, Sequence[Evidence]],
 ) -> tuple[Finding, ...]:
     """Misconceptions first, by rule and as learned; then the claims that the other statements state."""
-    judged = [(one.alone, contrary(one)) for one in model.judge(read)] if model else []
+    whole = model.judge(read) if model else []
+    judged = [(one.alone, against) for one, against in zip(whole, contrary(whole), strict=True)]
     facts = model.facts if model else None
     doubtful = _doubtful(read, judged)
     backed = {m.id for m in card.misconceptions if m.unless and _touches_all(card, m.unless, read)}

@@ -187,7 +187,7 @@ def model_from(data: Mapping[str, Any]) -> Model:
 def award_inputs(log_odds: Sequence[float], by_rule: float) -> list[float]:
     """What an award is decided by: how surely its parts are stated, and what the rules of the card give."""
     heard = sorted(log_odds, reverse=True)
-    sure = [1 / (1 + exp(-x)) for x in heard]
+    sure = [_share(x) for x in heard]
     half = (len(sure) + 1) // 2
     whole, some, last = sum(sure) / len(sure), sum(sure[:half]) / half, sure[-1]
     ends = [max(-_MOST, min(_MOST, x)) / _MOST for x in (heard[0], heard[-1])]
@@ -217,11 +217,38 @@ def contrary_inputs(one: Judged) -> list[float]:
     return [*inputs, *(a * b for a, b in combinations_with_replacement(inputs, 2))]
 
 
-def contrary(one: Judged) -> float:
-    """The log-odds that a statement is contrary to a claim."""
-    weights: Sequence[int] = _made("contrary")["weights"]
-    *inputs, bias = weights
-    return (sum(w * x for w, x in zip(inputs, contrary_inputs(one), strict=True)) + bias) / SCALE
+def contrary(judged: Sequence[Judged]) -> list[float]:
+    """The log-odds that each statement of an answer is contrary to a claim, in the light of the others if there are."""
+    weights, inputs = _made("contrary"), [contrary_inputs(one) for one in judged]
+    alone = [weighed(weights["alone"], one) for one in inputs]
+    lights = among(alone, [one.alone.readings[0].asserted for one in judged])
+    return [
+        weighed(weights["among"], [*one, *light]) if light else by_itself
+        for one, by_itself, light in zip(inputs, alone, lights, strict=True)
+    ]
+
+
+def among(alone: Sequence[float], asserted: Sequence[bool]) -> list[list[float]]:
+    """How surely other statements of the same answer are contrary: the surest, and on average; nothing without others.
+
+    Whoever errs once errs more easily again; a doubtful sentence of somebody who is right elsewhere is let pass.
+    """
+    lights = []
+    for at in range(len(alone)):
+        others = [x for i, x in enumerate(alone) if i != at and asserted[i]]
+        surest = max(-_MOST, min(_MOST, max(others, default=0.0))) / _MOST
+        lights.append([surest, sum(_share(x) for x in others) / len(others)] if others else [])
+    return lights
+
+
+def weighed(weights: Sequence[int], inputs: Sequence[float]) -> float:
+    """The log-odds that the weights, of which the last is the intercept, make of the inputs."""
+    *each, bias = weights
+    return (sum(w * x for w, x in zip(each, inputs, strict=True)) + bias) / SCALE
+
+
+def _share(log_odds: float) -> float:
+    return 1 / (1 + exp(-log_odds))
 
 
 @cache

@@ -11,7 +11,7 @@ from itertools import islice
 from inferproof.grading import cues
 from inferproof.grading.glossary import Mention, glossary
 from inferproof.grading.numbers import Quantity, quantities
-from inferproof.grading.statements import Denial, Statement, statements, words_in
+from inferproof.grading.statements import QUOTED, Denial, Statement, statements, words_in
 from inferproof.grading.text import Text, normalise
 
 NEAR = 16
@@ -61,6 +61,13 @@ class Reading:
     def asserted(self) -> bool:
         """Whether the speaker says it, rather than asks, reports or rejects it."""
         return self.statement.stance == "asserted"
+
+    @property
+    def unequivocal(self) -> bool:
+        """Whether it is plain that the speaker means all of it: he neither corrects himself in it nor quotes."""
+        plain, start, end = self.text.plain, self.statement.start, self.statement.end
+        quotes = any(words_in(m[1]) >= QUOTED for m in cues.QUOTED.finditer(plain, start, end))
+        return not quotes and not cues.TAKES_BACK.search(plain, start, end)
 
     @property
     def speaks(self) -> bool:
@@ -284,10 +291,10 @@ def _list_marks(plain: str, start: int, end: int) -> re.Pattern[str]:
 def _items(plain: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     edge = start
     for match in _list_marks(plain, start, end).finditer(plain, start, end):
-        if match.start() > edge:
+        if match.start() > edge and not cues.FIGURE.fullmatch(plain, edge, match.start()):
             yield edge, match.start()
         edge = match.end()
-    if edge < end and plain[edge:end].strip(" .。!！"):
+    if edge < end and plain[edge:end].strip(" .。!！") and not cues.FIGURE.fullmatch(plain, edge, end):
         yield edge, end
 
 

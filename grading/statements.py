@@ -31,7 +31,7 @@ MARKED = 25
 HEADING = 4
 """Words up to which what stands before a colon is a heading, which speaks of what follows."""
 
-QUOTED = 3
+QUOTED = 2.5
 """Words in quotation marks from which on they are what others say, rather than a name."""
 
 _EDGE = 3
@@ -114,12 +114,15 @@ def statements(text: Text, about: frozenset[str] = frozenset()) -> list[Statemen
 def _clauses(plain: str, start: int, end: int) -> Iterator[_Clause]:
     """The sentence's clauses: cut at commas and conjunctions, and where it turns from one engine to the other."""
     cuts = {start, end}
-    cuts.update(m.end() for m in cues.CLAUSE_END.finditer(plain, start, end))
+    brackets = [m.span() for m in cues.IN_BRACKETS.finditer(plain, start, end)]
+    ends = (m.end() for m in cues.CLAUSE_END.finditer(plain, start, end))
+    cuts.update(cut for cut in ends if not any(a < cut < b for a, b in brackets))
     mentions = [m for m in cues.ENGINE.finditer(plain, start, end) if not _contrasted(plain, m)]
     for one, other in pairwise(mentions):
         if one.lastgroup != other.lastgroup and not cues.CONNECTED.fullmatch(plain, one.end(), other.start()):
             switches = list(cues.SWITCH.finditer(plain, one.end(), other.start()))
-            cuts.add(switches[-1].start() if switches else other.start())
+            if switches or not any(a < other.start() < b for a, b in brackets):
+                cuts.add(switches[-1].start() if switches else other.start())
     spoken = _is_speech(plain, start, end)
     for a, b in pairwise(sorted(cuts)):
         for c, d in pairwise(breath_edges(plain, a, b)) if spoken else [(a, b)]:
@@ -159,8 +162,9 @@ def _take_stances(plain: str, clauses: list[_Clause], quoted: Sequence[tuple[int
     """Set the stance of each clause of one sentence. `quoted`: where words stand in quotation marks."""
     start, end = clauses[0].start, clauses[-1].end
     orders = cues.INSTRUCTION.match(plain, start, end)
-    if clauses[-1].spoken and not orders:
-        start = clauses[-1].start  # in speech only the last breath asks
+    if not orders:  # in speech only the last breath asks, in writing only what stands behind a colon or the like
+        marks = (plain.rfind(mark, start, end) for mark in ";:")
+        start = clauses[-1].start if clauses[-1].spoken else max(start, *marks)
     asks = cues.QUESTION.search(plain, start, end) and not cues.TAG_QUESTION.search(plain, start, end)
     if orders or asks:
         for clause in clauses:
@@ -192,7 +196,11 @@ def _take_stances(plain: str, clauses: list[_Clause], quoted: Sequence[tuple[int
             continue
         if i and _quoted_whole(quoted, clauses[i - 1]):
             stance = "asserted"
-        if cues.REPORTED.search(plain, clause.start, clause.end):
+        if cues.UNSURE.search(plain, clause.start, clause.end):
+            clause.stance = "asked"
+            continue
+        reports = cues.REPORTED.search(plain, clause.start, clause.end)
+        if reports and not cues.AGAINST_OTHERS.search(plain, clause.start, clause.end):
             stance = "reported"
         if past := cues.PAST.search(plain, clause.start, clause.end):
             for said in clauses[since : i + 1]:
@@ -259,6 +267,8 @@ class _Speaking:
             clause.engines, clause.named = self.current, first is not None
 
     def _named(self, plain: str, clause: _Clause) -> frozenset[str] | None:
+        if unknown := cues.UNFAMILIAR.search(plain, clause.start, clause.end):
+            return BOTH - {str(m.lastgroup) for m in cues.ENGINE.finditer(plain, *unknown.span())} or None
         found: set[str] = set()
         for mention in cues.ENGINE.finditer(plain, clause.start, clause.end):
             engine = str(mention.lastgroup)

@@ -10,22 +10,22 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 from math import sqrt
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from inferproof.grading.bench import overlap, places
 from inferproof.grading.expected import OTHER, SCALE, blanks, value_of
 from inferproof.grading.features import FAMILIES, Facts, Features, facts_of, features, loudness, together
-from inferproof.grading.grade import engines_of, rule_awards, statements_of
-from inferproof.grading.labelled import FOLDS, Passage, answers, fold_of, parts_of, passages, trained_cards
-from inferproof.grading.learned import FALSE, MODELS, Model, award_inputs, contrary_inputs, model_from, model_of
+from inferproof.grading.grade import engines_of
+from inferproof.grading.labelled import FOLDS, Passage, parts_of, passages, trained_cards
+from inferproof.grading.learned import FALSE, MODELS, model_from
+from inferproof.grading.lessons import Award, Told, awarding, awards_in, contraries, lessons_of, told_in
 from inferproof.grading.reading import Reading, readings
-from inferproof.questions.card import Card, Language
+from inferproof.questions.card import Card
 from inferproof.questions.deck import load_deck
 from inferproof.questions.recorded import load_recorded
 from inferproof.runners.paths import write_atomically
@@ -40,8 +40,6 @@ _KEPT_AROUND = 300
 """The same for each number of what stands around it."""
 _NEVER = -6.0
 """Log-odds of what no sentence says."""
-_POINT_WEIGHT = 0.4
-AWARDS = ("0", "0.5", "1")
 
 
 @dataclass(frozen=True)
@@ -82,11 +80,9 @@ def _model(material: _Material, without: int | None) -> dict[str, Any]:
         rows = [i for i in learned if labelled[i].states is not None or head.startswith(FALSE)]
         said = [_states(labelled[i], head) for i in rows]
         fitted, intercept = _fit(material.matrix[rows], said, [labelled[i].weight for i in rows])
-        strongest = (-abs(fitted)).argsort(kind="stable")[:_KEPT]  # `known` is sorted: of equals the first by name
-        for i in sorted(strongest.tolist()):
-            if weight := round(SCALE * float(fitted[i])):
-                family, feature = known[i]
-                weights[family].setdefault(feature, []).extend((len(names), weight))
+        for i, weight in _strongest(fitted, _KEPT):
+            family, feature = known[i]
+            weights[family].setdefault(feature, []).extend((len(names), weight))
         names.append(head)
         bias.append(round(SCALE * intercept))
     return {
@@ -114,10 +110,19 @@ def _expected(material: _Material, without: int | None) -> dict[str, Any]:
         said = [(value == OTHER and counts[v] < _FEWEST) or v == value for v, _ in rows]
         fitted, intercept = _fit(matrix, said, [1.0] * len(said), balanced=False)
         bias.append(round(SCALE * intercept))
-        for i in sorted((-abs(fitted)).argsort(kind="stable")[:_KEPT_AROUND].tolist()):
-            if weight := round(SCALE * float(fitted[i])):
-                weights.setdefault(known[i], []).extend((at, weight))
+        for i, weight in _strongest(fitted, _KEPT_AROUND):
+            weights.setdefault(known[i], []).extend((at, weight))
     return {"values": values, "bias": bias, "weights": dict(sorted(weights.items()))}
+
+
+def _strongest(fitted: Any, most: int) -> Iterator[tuple[int, int]]:
+    """(column, integer weight) of so many of the strongest that do not round to nothing, in order of the columns.
+
+    The columns stand for sorted names: of equals the first by name.
+    """
+    for i in sorted((-abs(fitted)).argsort(kind="stable")[:most].tolist()):
+        if weight := round(SCALE * float(fitted[i])):
+            yield i, weight
 
 
 def _read(card: Card, passage: Passage) -> Sequence[Reading]:
@@ -181,102 +186,37 @@ def _fit(matrix: Any, labels: Sequence[bool], weights: Sequence[float], *, balan
     return fitted.coef_[0], float(fitted.intercept_[0])
 
 
-_MODEL_ANSWER = 10.0
-"""Weight of a card's model answer: it must earn everything."""
-
-
 @dataclass(frozen=True)
-class Lesson:
-    """A whole answer, with a model that has not learned from it."""
+class _Taught:
+    """What one card teaches."""
 
-    card: Card
-    model: Model
-    answer: str
-    points: Mapping[str, float]
-    false: tuple[str, ...] | None
-    """What is false in it; None where nobody has said so."""
-    weight: float = 1.0
-
-
-def awarding(lessons: Iterable[Lesson]) -> dict[str, Any]:
-    """The content of `award.json`: how sure parts become 0, half or full."""
-    from sklearn.linear_model import LogisticRegression
-
-    rows, labels, names, weights = [], [], [], []
-    for lesson in lessons:
-        for point, inputs in point_inputs(lesson.card, lesson.model, lesson.answer).items():
-            rows.append(inputs)
-            labels.append(AWARDS[int(2 * lesson.points[point])])
-            names.append(f"{lesson.card.id}/{point}")
-            weights.append(lesson.weight)
-    points = sorted(set(names))
-    one_hot = [[_POINT_WEIGHT * (point == name) for point in points] for name in names]
-    fitted = LogisticRegression(C=10, max_iter=20_000, tol=1e-8).fit(
-        [[*row, *hot] for row, hot in zip(rows, one_hot, strict=True)], labels, weights
-    )
-    width = len(rows[0])
-    return {
-        name: {
-            "inputs": [round(SCALE * w) for w in fitted.coef_[i][:width]],
-            "bias": [round(SCALE * fitted.intercept_[i])],
-            **{p: [round(SCALE * _POINT_WEIGHT * w)] for p, w in zip(points, fitted.coef_[i][width:], strict=True)},
-        }
-        for i, name in enumerate(fitted.classes_)
-    }
-
-
-def point_inputs(card: Card, learned: Model, answer: str) -> dict[str, list[float]]:
-    """Point -> what its award is decided by, in this answer."""
-    read = statements_of(card, answer)
-    heard, by_rule = learned.hear(read), rule_awards(card, read)
-    return {
-        point: award_inputs(list(learned.strongest(heard, point).values()), by_rule[point]) for point in learned.points
-    }
-
-
-def contraries(lessons: Iterable[Lesson]) -> dict[str, Any]:
-    """The content of `contrary.json`: when a statement is contrary to a claim."""
-    from sklearn.linear_model import LogisticRegression
-
-    rows, labels = [], []
-    for lesson in (lesson for lesson in lessons if lesson.false is not None):
-        false = [place for words in lesson.false or () for place in places(words, lesson.answer)[:1]]
-        for one in lesson.model.judge(statements_of(lesson.card, lesson.answer)):
-            if one.alone.readings[0].asserted:
-                rows.append(contrary_inputs(one))
-                labels.append(any(overlap(at, f) for at in places(one.alone.span, lesson.answer)[:1] for f in false))
-    fitted = LogisticRegression(C=0.3, max_iter=20_000, tol=1e-8).fit(rows, labels)
-    return {"weights": [round(SCALE * w) for w in (*fitted.coef_[0], fitted.intercept_[0])]}
+    model: Mapping[str, Any]
+    awards: Sequence[Award]
+    told: Sequence[Told]
 
 
 def main() -> None:
     """Write the model file of every card that has training data, then how awards and contraries are decided."""
-    deck = load_deck()
     MODELS.mkdir(exist_ok=True)
-    lessons = list[Lesson]()
+    awards, told = list[Award](), list[Told]()
     with ProcessPoolExecutor() as pool:
-        for name, (whole, folds) in zip(trained_cards(), pool.map(_taught, trained_cards()), strict=True):
-            _write(MODELS / f"{name}.json", whole)
-            lessons += _lessons(deck[name], model_from(whole), [model_from(fold) for fold in folds])
+        for name, taught in zip(trained_cards(), pool.map(_taught, trained_cards()), strict=True):
+            _write(MODELS / f"{name}.json", taught.model)
+            awards += taught.awards
+            told += taught.told
             sys.stderr.write(f"{name}\n")
-    model_of.cache_clear()
-    _write(MODELS / "award.json", awarding(lessons))
-    _write(MODELS / "contrary.json", contraries(lessons))
+    _write(MODELS / "award.json", awarding(awards))
+    _write(MODELS / "contrary.json", contraries(told))
 
 
-def _taught(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(the card's model, a model without each fold of its answers)."""
+def _taught(name: str) -> _Taught:
+    """The card's model, and its answers as a model hears them that has been made without their fold."""
     material = _material(load_deck()[name])
-    return _model(material, None), [_model(material, fold) for fold in range(FOLDS)]
-
-
-def _lessons(card: Card, whole: Model, folds: Sequence[Model]) -> Iterator[Lesson]:
-    """The card's own model answer, which earns everything, and its labelled answers."""
-    for language in get_args(Language):
-        text = "\n\n".join(paragraph.text.of(language) for paragraph in card.answer)
-        yield Lesson(card, whole, text, dict.fromkeys((p.id for p in card.rubric), 1.0), None, _MODEL_ANSWER)
-    for a in answers(card.id):
-        yield Lesson(card, folds[fold_of(a.id)], a.answer, a.points, a.false)
+    whole = _model(material, None)
+    folds = [model_from(_model(material, fold)) for fold in range(FOLDS)]
+    lessons = list(lessons_of(material.card, model_from(whole), folds))
+    told = [told_in(lesson, lesson.false) for lesson in lessons if lesson.false is not None]
+    return _Taught(whole, [award for lesson in lessons for award in awards_in(lesson)], told)
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:

@@ -105,6 +105,7 @@ def test_facts_of_the_other_engine_and_folk_beliefs_are_found(card: str, answer:
         ("overlap-commit", "已分配的长度大于等于已提交的长度。"),
         ("speculative-contract", "接受率的分母是草稿数，接受长度的分母是验证次数，加速比是另一回事。"),
         ("speculative-contract", "并不是 K 越大越快。"),
+        ("beam-search-kv", "um SGLang re-submits each beam as its own request every round no wait that is vLLM"),
     ],
 )
 def test_their_right_twins_are_not(card: str, answer: str) -> None:

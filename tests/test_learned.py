@@ -9,13 +9,15 @@ import sys
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferproof.grading import labelled, train
 from inferproof.grading.features import FAMILIES, facts_of, features
 from inferproof.grading.findings import SURE
 from inferproof.grading.gold import problems, read_gold
 from inferproof.grading.grade import grade, rule_awards, statements_of
-from inferproof.grading.learned import MODELS, contrary, model_of
+from inferproof.grading.learned import MODELS, among, contrary, model_of
 from inferproof.grading.reading import readings
 from inferproof.questions.deck import load_deck
 from inferproof.questions.recorded import load_recorded
@@ -49,8 +51,21 @@ def test_a_false_statement_is_contrary_to_a_claim_and_its_true_twin_is_not() -> 
         ("A repeated prompt hits completely in vLLM, all 2080 tokens.", "A repeated prompt hits 2064 of 2080 in vLLM."),
         ("前缀缓存按文本相似度匹配。", "前缀缓存按 token id 精确匹配。"),
     ):
-        alone, twin = (model.judge(readings(said))[0] for said in (false, true))
-        assert contrary(alone) > SURE > contrary(twin)
+        (alone,), (twin,) = (contrary(model.judge(readings(said))) for said in (false, true))
+        assert alone > SURE > twin
+
+
+@given(st.lists(st.tuples(st.floats(-20, 20), st.booleans()), max_size=12))
+def test_what_is_said_beside_a_statement_bears_on_it_by_what_is_asserted(said: list[tuple[float, bool]]) -> None:
+    lights = among([x for x, _ in said], [asserted for _, asserted in said])
+
+    assert len(lights) == len(said)
+    for at, light in enumerate(lights):
+        others = [x for i, (x, asserted) in enumerate(said) if i != at and asserted]
+        assert bool(light) == bool(others)
+        if light:
+            surest, share = light
+            assert surest == max(-1, min(1, max(others) / 4)) and 0 <= share <= 1
 
 
 def test_an_award_has_words_that_earn_it() -> None:

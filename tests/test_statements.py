@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferproof.grading.reading import readings
 from inferproof.grading.statements import Statement, statements
 from inferproof.grading.text import normalise
 
@@ -45,9 +46,27 @@ def test_a_statement_speaks_of_the_engine_last_named(text: str, expected: list[s
     assert engines(text) == expected
 
 
+def test_an_engine_in_brackets_is_that_of_what_stands_before_them() -> None:
+    assert engines("Readers hold a count (vLLM) or a lock (SGLang).") == ["vllm", "sglang"]
+    assert engines("- refs（SGLang）/ count（vLLM 那边）") == ["sglang", "vllm"]
+
+
+def test_who_corrects_himself_or_quotes_is_not_plainly_understood() -> None:
+    said = ["it walks a tree, no wait, a table", "er make that 2064", "he calls it “one and the same number”"]
+    assert not any(reading.unequivocal for text in said for reading in readings(text))
+    assert all(reading.unequivocal for reading in readings("The “block” holds 16 tokens, I mean in vLLM."))
+
+
 def test_an_engine_that_is_different_is_spoken_of() -> None:
     assert engines("vLLM 抢占。SGLang 不一样，它按比率估计。") == ["vllm", "sglang"]
     assert engines("和 vLLM 不同，SGLang 会回退。") == ["sglang"]
+
+
+def test_who_does_not_know_one_engine_speaks_of_the_other() -> None:
+    assert engines("我主要看 SGLang 源码，vLLM 不熟。匹配沿着 edge 往下走。") == ["sglang", "sglang"]
+    assert engines("I run vLLM, never SGLang. A repeat hits 2064.") == ["vllm", "vllm"]
+    assert engines("SGLang 我没用过。块是十六个 token。") == ["vllm", "vllm"]
+    assert engines("vLLM 的调度器不知道谁是 parent。") == ["vllm"]
 
 
 def test_before_an_engine_is_named_the_question_decides() -> None:
@@ -150,6 +169,22 @@ def test_what_only_looks_like_a_negation_denies_nothing(text: str) -> None:
         ("The counter is called “num preempted reqs in total”, and it never falls.", ["asserted"]),
         ("People say that it swaps; the blocks are freed.", ["reported", "asserted"]),
         ("论文里的 fork 现在没有了，每条 beam 单独提交。", ["reported", "asserted"]),
+        ("One sometimes reads that requests carry two lengths.", ["reported"]),
+        ("Equally mistaken is the notion that freeing twice is harmless: it is done once.", ["rejected", "asserted"]),
+        ("不少人把这个比率安到 vLLM 头上，其实没有。", ["rejected", "asserted"]),
+        ("也有人当它是常数。", ["reported"]),
+        ("People told me it has that flag.", ["reported"]),
+        ("A colleague of mine swears it is approximate.", ["reported"]),
+        ("别跟我说默认按频率淘汰，默认看谁最久没被碰。", ["rejected", "asserted"]),
+        ("“默认是关的”，两家默认都开。", ["reported", "asserted"]),
+        ("“比率撤完就调低”——不是。", ["rejected"]),
+        ("Unlike what most blogs say, the search forks nothing.", ["asserted"]),
+        ("同事说的 fork 确实没有了，一条 beam 一个请求。", ["asserted"]),
+        ("读的人还在，锁着呢。", ["asserted"]),
+        ("SGLang keeps a forecast: how much will they still write?", ["asserted", "asked"]),
+        ("块满了才算，no idea why it is 42 ms.", ["asserted", "asked"]),
+        ("有人说要等整批跑完，哪有这回事，一个走了就补一个。", ["rejected", "asserted"]),
+        ("Names, not positions: you look it up by id.", ["asserted"]),
     ],
 )
 def test_what_others_say_or_ask_is_no_assertion(text: str, expected: list[str]) -> None:
@@ -237,3 +272,17 @@ def test_statements_cover_the_text_in_order_without_overlap(text: str) -> None:
 )
 def test_no_heap_of_cue_words_breaks_the_reading(words: list[str]) -> None:
     assert all(s.end > s.start for s in statements(normalise(" ".join(words))))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["1", "42", "ms", "x", "tokens", "%", "/", ",", "、", "->", " ", "q", "块", "\n"]), max_size=300
+    )
+)
+def test_no_heap_of_figures_breaks_the_reading(words: list[str]) -> None:
+    assert all(isinstance(reading.speaks, bool) for reading in readings("".join(words)))
+
+
+def test_numbers_in_a_row_are_no_keywords() -> None:
+    said = "With a budget of 512 the first step is 1, 1, 1, 1, 508, and the second 1, 1, 1, 1, 192, 316."
+    assert [reading.is_list for reading in readings(said)] == [False]
