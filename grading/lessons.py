@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_args
 
 from inferproof.grading.bench import overlap, places
@@ -14,6 +15,7 @@ from inferproof.grading.expected import SCALE
 from inferproof.grading.grade import rule_awards, statements_of
 from inferproof.grading.labelled import answers, fold_of
 from inferproof.grading.learned import Model, among, award_inputs, contrary_inputs, weighed
+from inferproof.grading.reading import Reading
 from inferproof.questions.card import Card, Language
 
 _POINT_WEIGHT = 0.4
@@ -33,6 +35,11 @@ class Lesson:
     false: tuple[str, ...] | None
     """What is false in it; None where nobody has said so."""
     weight: float = 1.0
+
+    @cached_property
+    def read(self) -> Sequence[Reading]:
+        """What the answer says, read once for its awards and for what is contrary in it."""
+        return statements_of(self.card, self.answer)
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,7 @@ def lessons_of(card: Card, whole: Model, folds: Sequence[Model]) -> Iterator[Les
 
 def awards_in(lesson: Lesson) -> Iterator[Award]:
     """What each point of an answer is decided by, as the lesson's model hears it."""
-    read = statements_of(lesson.card, lesson.answer)
-    heard, by_rule = lesson.model.hear(read), rule_awards(lesson.card, read)
+    heard, by_rule = lesson.model.hear(lesson.read), rule_awards(lesson.card, lesson.read)
     for point in lesson.model.points:
         inputs = award_inputs(list(lesson.model.strongest(heard, point).values()), by_rule[point])
         yield Award(f"{lesson.card.id}/{point}", inputs, lesson.points[point], lesson.weight)
@@ -75,7 +81,7 @@ def awards_in(lesson: Lesson) -> Iterator[Award]:
 def told_in(lesson: Lesson, false: Sequence[str]) -> Told:
     """Every statement that an answer asserts, as the lesson's model hears it. `false`: the words that are not so."""
     wrong = [place for words in false for place in places(words, lesson.answer)[:1]]
-    judged = lesson.model.judge(statements_of(lesson.card, lesson.answer))
+    judged = lesson.model.judge(lesson.read)
     asserted = [one for one in judged if one.alone.readings[0].asserted]
     spans = [places(one.alone.span, lesson.answer)[:1] for one in asserted]
     contrary = [any(overlap(at, place) for at in span for place in wrong) for span in spans]
